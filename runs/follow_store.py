@@ -1,0 +1,225 @@
+"""What the follower keeps, in the database. Every call is a thread's work of its own: the follower is async."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from django.conf import settings
+from django.db import DatabaseError, close_old_connections, connection
+from django.utils import timezone
+
+from openwop_ui import vault
+from openwop_ui.live.announce import announce
+from openwop_ui.tenancy.lookup import all_tenants
+from openwop_ui.tenancy.scope import operator_scope, tenant_scope
+
+from .domain.event import Refusal, RunEvent
+from .domain.storable import original, storable
+from .follower.state import FollowState, HostState, Phase
+from .follower.store import FollowedHost, ListedRun, ResumePoint
+from .models import Follow, Host, Run
+from .store import HostRef, Receipt, take_in
+from .store.documents import keep_document
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+THREADS = 4
+KNOWN = 500
+"""So many unfinished runs of a host are offered at once, newest first."""
+LEASE = timedelta(seconds=30)
+RENEW_EVERY = LEASE.total_seconds() / 3
+"""A worker that was killed is succeeded after a lease at the most. Two at work on one run would double nothing:
+the intake counts a known event as repeated."""
+
+
+class DatabaseFollowStore:
+    """Implements ``runs.follower.store.FollowStore``. With ``only`` one host (and perhaps one run) is followed."""
+
+    def __init__(self, *, only: HostRef | None = None, run_id: str | None = None) -> None:
+        self._only = only
+        self._run_id = run_id
+        self._name = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="follow-store")
+
+    async def _in_thread(self, work: Callable[..., T], *args: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, _fresh, work, args)
+
+    async def hosts_to_follow(self) -> Sequence[FollowedHost]:
+        return await self._in_thread(_hosts_to_follow, self._only)
+
+    async def discovered(self, host: FollowedHost, runs: Sequence[ListedRun]) -> Collection[str]:
+        wanted = await self._in_thread(_discovered, host, runs, self._name)
+        return [run for run in wanted if run == self._run_id] if self._run_id is not None else wanted
+
+    async def resume_point(self, host: FollowedHost, run_id: str) -> ResumePoint:
+        return await self._in_thread(_resume_point, host, run_id)
+
+    async def commit(self, host: FollowedHost, run_id: str, items: Sequence[RunEvent | Refusal]) -> Receipt:
+        return await self._in_thread(_commit, host, items)
+
+    async def save_state(self, host: FollowedHost, state: FollowState) -> None:
+        await self._in_thread(_save_state, host, state)
+
+    async def save_host_state(self, host: FollowedHost, state: HostState) -> None:
+        await self._in_thread(_save_host_state, host, state)
+
+    async def renew_leases(self, stop: asyncio.Event) -> None:
+        """Until told to stop; then the leases are given back, so that another worker need not wait for their end."""
+        while not stop.is_set():
+            await self._try_in_thread(_release, self._name, LEASE)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), RENEW_EVERY)
+        await self._try_in_thread(_release, self._name, timedelta())
+
+    async def _try_in_thread(self, work: Callable[..., T], *args: Any) -> None:
+        try:
+            await self._in_thread(work, *args)
+        except DatabaseError as exc:
+            logger.warning("leases were not renewed (%s); they end by themselves", type(exc).__name__)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True)
+
+
+def _fresh(work: Callable[..., T], args: tuple[Any, ...]) -> T:
+    """A thread of the pool lives on: its connection is checked before and closed after when it is too old."""
+    close_old_connections()
+    try:
+        return work(*args)
+    finally:
+        close_old_connections()
+
+
+def _hosts_to_follow(only: HostRef | None) -> list[FollowedHost]:
+    with operator_scope():
+        hosts = Host.objects.filter(following=True).exclude(origin="").order_by("id")
+        if only:
+            hosts = hosts.filter(tenant_id=only.tenant_id, id=only.id)
+        return [_followed(host) for host in hosts]
+
+
+def _followed(host: Host) -> FollowedHost:
+    try:
+        credential = vault.unseal(host.sealed_credential)
+    except vault.UnreadableSecret:
+        credential = ""
+    return FollowedHost(
+        tenant_id=host.tenant_id,
+        host_id=host.pk,
+        slug=host.slug,
+        origin=host.origin,
+        credential=credential,
+        major=host.major,
+        allow_private=settings.ALLOW_PRIVATE_HOSTS,
+    )
+
+
+def _discovered(host: FollowedHost, runs: Sequence[ListedRun], worker: str) -> list[str]:
+    with tenant_scope(host.tenant_id), connection.cursor() as cursor:
+        cursor.execute(
+            """
+                INSERT INTO runs_follow (tenant_id, host_id, run_id, phase, last_error, leased_by, updated_at)
+                SELECT %s, %s, k, 'waiting', '', '', now() FROM unnest(%s::text[]) k
+                ON CONFLICT (tenant_id, host_id, run_id) DO NOTHING
+                """,
+            # Oldest first, so that a later run has the later row.
+            [host.tenant_id, host.host_id, [storable(run.run_id) for run in reversed(runs)]],
+        )
+        cursor.execute(
+            """
+                UPDATE runs_follow SET leased_by = %(worker)s, leased_until = now() + make_interval(secs => %(lease)s)
+                WHERE tenant_id = %(tenant)s AND host_id = %(host)s AND id IN (
+                    SELECT id FROM runs_follow
+                    WHERE tenant_id = %(tenant)s AND host_id = %(host)s AND finished_at IS NULL
+                        AND (leased_until IS NULL OR leased_until < now() OR leased_by = %(worker)s)
+                    ORDER BY id DESC LIMIT %(most)s FOR UPDATE SKIP LOCKED)
+                RETURNING id, run_id
+                """,
+            {
+                "worker": worker,
+                "lease": LEASE.total_seconds(),
+                "tenant": host.tenant_id,
+                "host": host.host_id,
+                "most": KNOWN,
+            },
+        )
+        return [original(run_id) for _, run_id in sorted(cursor.fetchall(), reverse=True)]
+
+
+def _release(worker: str, after: timedelta) -> None:
+    """Lets a worker's leases end after this time, counted from now."""
+    for tenant in all_tenants():
+        with tenant_scope(tenant.pk):
+            held = Follow.objects.filter(tenant_id=tenant.pk, leased_by=worker, finished_at__isnull=True)
+            held.update(leased_until=timezone.now() + after)
+
+
+def _resume_point(host: FollowedHost, run_id: str) -> ResumePoint:
+    with tenant_scope(host.tenant_id):
+        run = (
+            Run.objects.filter(tenant_id=host.tenant_id, host_id=host.host_id, run_id=storable(run_id))
+            .values_list("pk", "contiguous_through", "status_is_terminal")
+            .first()
+        )
+    if run is None:
+        return ResumePoint()
+    pk, through, ended = run
+    partial = _first_partial(host.tenant_id, pk)
+    if partial is not None:
+        # What came without its payload has to be read again: a webhook may leave it out, a stream does not.
+        through, ended = min(through, partial - 1), False
+    return ResumePoint(through=through if through >= 0 else None, ended=ended)
+
+
+def _first_partial(tenant_id: int, run: int) -> int | None:
+    with tenant_scope(tenant_id), connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT min(e.sequence) FROM runs_event e
+            WHERE e.tenant_id = %s AND e.run_id = %s AND NOT e.has_payload AND NOT EXISTS (
+                SELECT FROM runs_eventcopy c WHERE c.tenant_id = e.tenant_id AND c.run_id = e.run_id
+                    AND c.sequence = e.sequence AND c.kind = 'completion')
+            """,
+            [tenant_id, run],
+        )
+        row = cursor.fetchone()
+    return row[0] if row else None
+
+
+def _commit(host: FollowedHost, items: Sequence[RunEvent | Refusal]) -> Receipt:
+    return take_in(HostRef(host.tenant_id, host.host_id, host.slug), items)
+
+
+def _save_state(host: FollowedHost, state: FollowState) -> None:
+    over = state.phase is Phase.FINISHED
+    with tenant_scope(host.tenant_id):
+        Follow.objects.filter(tenant_id=host.tenant_id, host_id=host.host_id, run_id=storable(state.run_id)).update(
+            phase=state.phase.value,
+            connected_since=state.connected_since,
+            last_event_at=state.last_event_at,
+            last_error=storable(state.last_error or state.note),
+            retry_at=state.retry_at,
+            finished_at=timezone.now() if over else None,
+            updated_at=timezone.now(),
+        )
+        announce(host.tenant_id, {"hosts": None})
+
+
+def _save_host_state(host: FollowedHost, state: HostState) -> None:
+    with tenant_scope(host.tenant_id):
+        Host.objects.filter(tenant_id=host.tenant_id, id=host.host_id).update(
+            major=state.major, last_error=storable(state.last_error), listed_at=state.listed_at
+        )
+        if state.document:
+            keep_document(tenant_id=host.tenant_id, host_id=host.host_id, document=state.document)
+        announce(host.tenant_id, {"hosts": None})

@@ -1,0 +1,47 @@
+"""Follows one host in the foreground."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from openwop_ui.tenancy.lookup import tenant_named
+from openwop_ui.tenancy.scope import tenant_scope
+from runs.follow_store import DatabaseFollowStore
+from runs.follower.worker import follow_forever
+from runs.models import Host
+from runs.store import ref
+
+
+class Command(BaseCommand):
+    help = "Follows a host's runs until told to stop (Ctrl-C)."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--tenant", required=True, metavar="SLUG")
+        parser.add_argument("--host", required=True, metavar="SLUG")
+        parser.add_argument("--run", metavar="ID", help="only this run")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        tenant = tenant_named(options["tenant"])
+        with tenant_scope(tenant.pk):
+            host = Host.objects.filter(tenant_id=tenant.pk, slug=options["host"]).first()
+        if host is None or not host.origin:
+            raise CommandError(f"There is no host {options['host']!r} with an origin in {tenant.slug}.")
+        store = DatabaseFollowStore(only=ref(host), run_id=options["run"])
+        self.stderr.write(f"Following {host.slug} at {host.origin}. Ctrl-C stops.")
+        try:
+            asyncio.run(_until_told(store))
+        finally:
+            store.close()
+
+
+async def _until_told(store: DatabaseFollowStore) -> None:
+    stop = asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(follow_forever(store, stop=stop), name="follower")
+        tasks.create_task(store.renew_leases(stop), name="leases")

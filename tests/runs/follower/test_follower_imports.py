@@ -1,0 +1,15 @@
+"""The follower is a program of its own: it must run without Django and the database."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def test_follower_imports_no_framework_and_no_database() -> None:
+    code = (
+        "import runs.follower.worker, sys; print(sorted({'django', 'psycopg', 'channels', 'ninja'} & set(sys.modules)))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert told.stdout == "[]\n"
