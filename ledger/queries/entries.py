@@ -1,0 +1,360 @@
+"""Lists of entries, and what there is to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from runs.domain.storable import original, storable
+from runs.queries import Option, like, percent
+
+from .paging import PAGE, Keyset, Order, Row, moment, page_of, rows_of, uuid
+from .rows import ANNOUNCED, TAGS, EntryList, EntryRow, maybe, originals
+
+COUNTED = 100_000
+"""Entries that match a filter are counted up to here, unless their memory refs know their number."""
+NEAR = 5_000
+"""So many of the next entries are searched before all of them are: what is common is found there."""
+REFS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFilter:
+    """What the ledger is narrowed to; "" means any. ``q`` is a part of an id, ref, tag, node or agent."""
+
+    q: str = ""
+    host: str = ""
+    ref: str = ""
+    node: str = ""
+    agent: str = ""
+    tag: str = ""
+    state: str = ""
+
+    @property
+    def is_of_scopes(self) -> bool:
+        """Whether memory refs alone answer it."""
+        return not (self.q or self.node or self.agent or self.tag or self.state)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """``attributed`` is the share, in per cent, of the writes whose event names a node."""
+
+    entries: int
+    writes: int
+    attributed: int | None
+
+
+def totals(tenant_id: int) -> Totals:
+    ((entries, writes, attributed),) = rows_of(
+        """
+        SELECT (SELECT coalesce(sum(entry_count), 0)::bigint FROM ledger_memoryscope WHERE tenant_id = %(tenant)s),
+            coalesce(sum(write_count), 0)::bigint, coalesce(sum(attributed_count), 0)::bigint
+        FROM runs_run WHERE tenant_id = %(tenant)s
+        """,
+        {"tenant": tenant_id},
+    )
+    return Totals(entries=entries, writes=writes, attributed=percent(attributed, writes))
+
+
+def host_options(tenant_id: int) -> tuple[Option, ...]:
+    """Hosts with the number of their entries."""
+    found = rows_of(
+        """
+        SELECT h.slug, coalesce(nullif(h.name, ''), h.slug), coalesce(sum(s.entry_count), 0)::bigint
+        FROM runs_host h
+        LEFT JOIN ledger_memoryscope s ON s.tenant_id = h.tenant_id AND s.host_id = h.id
+        WHERE h.tenant_id = %s GROUP BY h.slug, h.name ORDER BY h.slug
+        """,
+        [tenant_id],
+    )
+    return tuple(Option(slug, name, count) for slug, name, count in found)
+
+
+def ref_options(tenant_id: int) -> tuple[Option, ...]:
+    """The memory refs with the most entries."""
+    found = rows_of(
+        "SELECT memory_ref, sum(entry_count)::bigint FROM ledger_memoryscope WHERE tenant_id = %s"
+        " GROUP BY memory_ref ORDER BY 2 DESC, 1 LIMIT %s",
+        [tenant_id, REFS],
+    )
+    return tuple(Option(original(ref), original(ref), count) for ref, count in found)
+
+
+_BY_LAST_WRITE = Order(
+    columns=(("e.last_at", "timestamptz"), ("e.id", "uuid")),
+    write=lambda row: [row[1].isoformat(), str(row[0])],
+    read=lambda place: (moment(place[0]), uuid(place[1])),
+)
+
+
+def entry_list(
+    tenant_id: int,
+    filter: EntryFilter = EntryFilter(),  # noqa: B008 - frozen
+    *,
+    before: str | None = None,
+    after: str | None = None,
+    limit: int = PAGE,
+) -> EntryList:
+    """A page of entries: older than ``before``, or newer than ``after``, or the newest. Raises BrokenCursor."""
+    reading = _reading(tenant_id, filter)
+    page, found = page_of(reading.rows, _BY_LAST_WRITE, limit, before=before, after=after)
+    shown, newer, older = page.cut(found)
+    is_all = page.edge is None and older is None
+    total, is_estimate = (len(shown), False) if is_all else reading.count()
+    return EntryList(
+        rows=tuple(_entry_row(row) for row in shown),
+        total=total,
+        total_is_estimate=is_estimate,
+        newer=newer,
+        older=older,
+    )
+
+
+def _reading(tenant_id: int, filter: EntryFilter) -> _Reading:
+    scopes = _scopes(tenant_id, filter)
+    where, values = _where(tenant_id, filter, scopes)
+    known = sum(scope.entry_count for scope in scopes) if scopes is not None else None
+    if filter.q:
+        return _Search(filter, where, values | {"likes": _patterns(filter.q)}, known)
+    return _Reading(filter, where, values, known)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    id: UUID
+    entry_count: int
+
+
+def _scopes(tenant_id: int, filter: EntryFilter) -> list[_Scope] | None:
+    """The memory refs that the filter admits; None when it says nothing about them."""
+    if not filter.ref:
+        return None
+    found = rows_of(
+        """
+        SELECT s.id, s.entry_count FROM ledger_memoryscope s
+        JOIN runs_host h ON h.tenant_id = s.tenant_id AND h.id = s.host_id
+        WHERE s.tenant_id = %(tenant)s AND s.memory_ref = %(ref)s AND (%(host)s = '' OR h.slug = %(host)s)
+        ORDER BY s.id
+        """,
+        {"tenant": tenant_id, "ref": storable(filter.ref), "host": storable(filter.host)},
+    )
+    return [_Scope(*row) for row in found]
+
+
+_WRITTEN = "SELECT FROM ledger_memorywrite w WHERE w.tenant_id = %(tenant)s AND w.entry_id = e.id"
+
+
+def _where(tenant_id: int, filter: EntryFilter, scopes: Sequence[_Scope] | None) -> tuple[str, dict[str, Any]]:
+    """Everything but ``q``, about ``ledger_memoryentry e``."""
+    conditions = ["e.tenant_id = %(tenant)s"]
+    if scopes is not None and len(scopes) == 1:
+        # One of them can be walked in order; the entries of several have to be gathered and sorted.
+        conditions.append("e.scope_id = %(scope)s")
+    elif scopes is not None:
+        conditions.append("e.scope_id = ANY (%(scopes)s::uuid[])")
+    elif filter.host:
+        conditions.append(
+            "e.host_id = (SELECT h.id FROM runs_host h WHERE h.tenant_id = %(tenant)s AND h.slug = %(host)s)"
+        )
+    if filter.node:
+        conditions.append(f"EXISTS ({_WRITTEN} AND w.node_id = %(node)s)")
+    if filter.agent:
+        conditions.append(f"EXISTS ({_WRITTEN} AND w.agent_id = %(agent)s)")
+    if filter.tag:
+        conditions.append(f"EXISTS ({_WRITTEN} AND %(tag)s = ANY (w.tags))")
+    if filter.state and filter.state != ANNOUNCED:
+        conditions.append("false")
+    return " AND ".join(conditions), {
+        "tenant": tenant_id,
+        "scope": scopes[0].id if scopes else None,
+        "scopes": [scope.id for scope in scopes or ()],
+        "host": storable(filter.host),
+        "node": storable(filter.node),
+        "agent": storable(filter.agent),
+        "tag": storable(filter.tag),
+    }
+
+
+def _patterns(q: str) -> list[str]:
+    """ILIKE knows the case of ASCII letters in the collation "C", and is twice as fast there as in any other."""
+    return list(dict.fromkeys(map(like, (q,) if q.isascii() else (q, q.lower(), q.upper()))))
+
+
+_NAMED = """(
+    e.memory_id COLLATE "C" ILIKE ANY (%(likes)s)
+    OR e.scope_id IN (SELECT s.id FROM ledger_memoryscope s
+        WHERE s.tenant_id = %(tenant)s AND s.memory_ref COLLATE "C" ILIKE ANY (%(likes)s)))
+"""
+_SIGNED = """(
+    w.node_id COLLATE "C" ILIKE ANY (%(likes)s) OR w.agent_id COLLATE "C" ILIKE ANY (%(likes)s)
+    OR array_to_string(w.tags, chr(10)) COLLATE "C" ILIKE ANY (%(likes)s))
+"""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One list of entries. ``known`` is how many there are, where the memory refs alone say so."""
+
+    filter: EntryFilter
+    where: str
+    values: dict[str, Any]
+    known: int | None
+
+    def rows(self, page: Keyset) -> list[Row]:
+        """One more than the page holds, if there is one."""
+        return rows_of(
+            _described(
+                f"SELECT e.* FROM ledger_memoryentry e WHERE {self.where} {page.condition}"  # noqa: S608
+                f" {page.order} LIMIT %(most)s",
+                page.order,
+            ),
+            {**self.values, **page.values},
+        )
+
+    def count(self) -> tuple[int, bool]:
+        """How many entries there are in the list, and whether that is no more than an estimate."""
+        if self.filter.is_of_scopes:
+            return self._count_of_scopes(), False
+        return self._counted()
+
+    def _count_of_scopes(self) -> int:
+        if self.known is not None:
+            return self.known
+        return _number(
+            "SELECT coalesce(sum(s.entry_count), 0) FROM ledger_memoryscope s"
+            " JOIN runs_host h ON h.tenant_id = s.tenant_id AND h.id = s.host_id"
+            " WHERE s.tenant_id = %(tenant)s AND (%(host)s = '' OR h.slug = %(host)s)",
+            self.values,
+        )
+
+    def _counted(self) -> tuple[int, bool]:
+        count = _number(
+            f"SELECT count(*) FROM (SELECT FROM ledger_memoryentry e WHERE {self.where} LIMIT %(counted)s) AS counted",
+            {**self.values, "counted": COUNTED + 1},
+        )
+        return min(count, COUNTED), count > COUNTED
+
+
+@dataclass(slots=True)
+class _Search(_Reading):
+    """A list that is searched for a text, which no index helps with under row-level security.
+
+    The next entries are searched one by one: what is common is found there, and how common it is. Only for what is
+    rare are all of them searched, once for the page and for the count.
+    """
+
+    found: tuple[int, bool] | None = None
+
+    def rows(self, page: Keyset) -> list[Row]:
+        near = self._near(page)
+        matches, looked_at = near[0][-2:] if near else (0, NEAR)
+        if looked_at < NEAR and page.edge is None:
+            self.found = matches, False
+            return near
+        if len(near) > page.limit:
+            self.found = self._share(matches, looked_at)
+            return near
+        return self._everywhere(page)
+
+    def count(self) -> tuple[int, bool]:
+        assert self.found is not None  # rows() comes first
+        return self.found
+
+    def _near(self, page: Keyset) -> list[Row]:
+        # OFFSET keeps the planner from searching all writes for these few entries.
+        matching = (
+            f"SELECT e.*, count(*) OVER () AS matches FROM near e"  # noqa: S608
+            f" WHERE {_NAMED} OR EXISTS ({_WRITTEN} AND {_SIGNED} OFFSET 0) {page.order} LIMIT %(most)s"
+        )
+        return rows_of(
+            f"""
+            WITH near AS MATERIALIZED (
+                SELECT e.* FROM ledger_memoryentry e WHERE {self.where} {page.condition} {page.order} LIMIT %(near)s)
+            SELECT d.*, (SELECT count(*) FROM near)
+            FROM ({_described(matching, page.order, further=", e.matches")}) AS d
+            """,  # noqa: S608 - constants
+            {**self.values, **page.values, "near": NEAR},
+        )
+
+    def _share(self, matches: int, looked_at: int) -> tuple[int, bool]:
+        whole = self._count_of_scopes() if self._is_of_scopes else self._counted()[0]
+        return max(matches, round(whole * matches / looked_at)), True
+
+    @property
+    def _is_of_scopes(self) -> bool:
+        return replace(self.filter, q="").is_of_scopes
+
+    def _everywhere(self, page: Keyset) -> list[Row]:
+        listed = (
+            "SELECT e.* FROM hit JOIN ledger_memoryentry e ON e.tenant_id = %(tenant)s AND e.id = hit.id"
+            f" WHERE true {page.condition} {page.order} LIMIT %(most)s"
+        )
+        rows = rows_of(
+            f"""
+            WITH hit AS MATERIALIZED (
+                SELECT e.id FROM ledger_memoryentry e WHERE {self.where} AND {_NAMED}
+                UNION
+                SELECT e.id FROM ledger_memorywrite w
+                JOIN ledger_memoryentry e ON e.tenant_id = w.tenant_id AND e.id = w.entry_id
+                WHERE w.tenant_id = %(tenant)s AND {_SIGNED} AND {self.where}
+                LIMIT %(counted)s)
+            SELECT d.*, counted.hits FROM (SELECT count(*) AS hits FROM hit) AS counted
+            LEFT JOIN ({_described(listed, page.order)}) AS d ON true
+            """,  # noqa: S608 - constants
+            {**self.values, **page.values, "counted": COUNTED + 1},
+        )
+        hits = rows[0][-1]
+        self.found = min(hits, COUNTED), hits > COUNTED
+        return [row for row in rows if row[0] is not None]
+
+
+def _described(entries: str, order: str, *, further: str = "") -> str:
+    """Entries with their host and their last write, in their order."""
+    return f"""
+        SELECT e.id, e.last_at, h.slug, e.memory_ref, e.memory_id, e.write_count,
+            l.node_id, l.agent_id, l.run, l.sequence, l.occurred_at, l.tags[1:{TAGS}] AS tags, d.writers{further}
+        FROM ({entries}) AS e
+        JOIN runs_host h ON h.tenant_id = e.tenant_id AND h.id = e.host_id
+        LEFT JOIN LATERAL (
+            SELECT w.*, r.run_id AS run FROM ledger_memorywrite w
+            JOIN runs_run r ON r.tenant_id = w.tenant_id AND r.id = w.run_id
+            WHERE w.tenant_id = e.tenant_id AND w.entry_id = e.id
+            ORDER BY w.occurred_at DESC, w.run_id DESC, w.sequence DESC LIMIT 1
+        ) l ON true
+        LEFT JOIN LATERAL (
+            SELECT count(*) AS writers FROM (
+                SELECT DISTINCT w.node_id, w.agent_id FROM ledger_memorywrite w
+                WHERE e.write_count > 1 AND w.tenant_id = e.tenant_id AND w.entry_id = e.id
+                    AND (w.node_id IS NOT NULL OR w.agent_id IS NOT NULL)) AS pairs
+        ) d ON true
+        {order}
+    """  # noqa: S608 - constants
+
+
+def _entry_row(row: Sequence[Any]) -> EntryRow:
+    pk, _, host, ref, memory_id, writes, node, agent, run, sequence, at, tags, writers = row[:13]
+    return EntryRow(
+        key=pk.hex,
+        host=host,
+        memory_ref=original(ref),
+        memory_id=original(memory_id),
+        content=None,
+        tags=originals(tags),
+        node=maybe(node),
+        agent=maybe(agent),
+        run_id=maybe(run),
+        run_host=host if run is not None else None,
+        sequence=sequence,
+        writers=writers if writes > 1 else int(node is not None or agent is not None),
+        writes=writes,
+        last_write_at=at,
+        state=ANNOUNCED,
+        expires_at=None,
+    )
+
+
+def _number(sql: str, values: Mapping[str, Any]) -> int:
+    return int(rows_of(sql, values)[0][0])

@@ -1,0 +1,143 @@
+"""The shapes in which entries, their writes and their merges are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from runs.domain.storable import original
+
+TAGS = 100
+"""So many tags of a write are shown. The event has them all."""
+
+ANNOUNCED = "announced"
+STATES = (ANNOUNCED,)
+"""What is known of an entry's own life. Events only ever announce one; nothing here has read a host's memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRow:
+    """One entry with its last write. ``writers`` counts distinct pairs of node and agent that writes name."""
+
+    key: str
+    host: str
+    memory_ref: str
+    memory_id: str
+    content: str | None
+    tags: tuple[str, ...]
+    node: str | None
+    agent: str | None
+    run_id: str | None
+    run_host: str | None
+    sequence: int | None
+    writers: int
+    writes: int
+    last_write_at: datetime | None
+    state: str
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryList:
+    """Newest first. A cursor is None where there is nothing further that way."""
+
+    rows: tuple[EntryRow, ...]
+    total: int
+    total_is_estimate: bool
+    newer: str | None
+    older: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRow:
+    """One write. ``memory_ref`` and ``memory_id`` are empty where the host masked or dropped them."""
+
+    key: str
+    host: str
+    run_id: str
+    sequence: int
+    at: datetime
+    received_at: datetime | None
+    node: str | None
+    agent: str | None
+    memory_ref: str
+    memory_id: str
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteList:
+    rows: tuple[WriteRow, ...]
+    newer: str | None
+    older: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFacts:
+    """One entry and what its writes add up to. Times and tags are those that events report."""
+
+    pk: UUID
+    host_pk: int
+    host: str
+    host_name: str
+    memory_ref: str
+    memory_id: str
+    state: str
+    state_reason: str
+    content: str | None
+    content_bytes: int | None
+    tags: tuple[str, ...]
+    created_at: datetime | None
+    expires_at: datetime | None
+    first_write_at: datetime | None
+    last_write_at: datetime | None
+    writes: int
+    writers: int
+    runs: int
+    unattributed: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRef:
+    """The other side of a lineage row. ``known``: the ledger has such an entry."""
+
+    host: str
+    memory_ref: str
+    memory_id: str
+    known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LineageRow:
+    """A merge that an entry came out of or went into.
+
+    ``count`` and ``outputs`` are what the host reported. ``named`` says where ``entries`` come from: "event", "tag"
+    for a hint that is no more than that, "count only" where nothing names them.
+    """
+
+    kind: str
+    host: str
+    run_id: str
+    sequence: int
+    at: datetime
+    trigger: str | None
+    count: int | None
+    outputs: int | None
+    entries: tuple[EntryRef, ...]
+    named: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    came_from: tuple[LineageRow, ...]
+    went_into: tuple[LineageRow, ...]
+
+
+def originals(texts: Iterable[str] | None) -> tuple[str, ...]:
+    return tuple(map(original, texts or ()))
+
+
+def maybe(text: str | None) -> str | None:
+    return None if text is None else original(text)

@@ -1,0 +1,132 @@
+"""One entry, and the writes of entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from runs.domain.storable import original, storable
+
+from ..domain.reading import Address, entry_id
+from .paging import PAGE, Keyset, Order, Row, moment, page_of, rows_of, whole_number
+from .rows import ANNOUNCED, TAGS, EntryFacts, WriteList, WriteRow, maybe, originals
+
+_SUMMED = f"""
+SELECT a.*, l.tags[1:{TAGS}] FROM ledger_memoryentry e
+CROSS JOIN LATERAL (
+    SELECT count(*), count(*) FILTER (WHERE w.node_id IS NULL), count(DISTINCT w.run_id),
+        count(DISTINCT (w.node_id, w.agent_id)) FILTER (WHERE w.node_id IS NOT NULL OR w.agent_id IS NOT NULL),
+        min(w.occurred_at), max(w.occurred_at)
+    FROM ledger_memorywrite w WHERE w.tenant_id = e.tenant_id AND w.entry_id = e.id
+) a
+LEFT JOIN LATERAL (
+    SELECT w.tags FROM ledger_memorywrite w WHERE w.tenant_id = e.tenant_id AND w.entry_id = e.id
+    ORDER BY w.occurred_at DESC, w.run_id DESC, w.sequence DESC LIMIT 1
+) l ON true
+WHERE e.tenant_id = %s AND e.id = %s
+"""  # noqa: S608 - constants
+
+
+def find_entry(tenant_id: int, host: str, memory_ref: str, memory_id: str) -> EntryFacts | None:
+    """None for one that no event names, and for a host of another tenant: nobody can tell which."""
+    hosts = rows_of(
+        "SELECT id, coalesce(nullif(name, ''), slug) FROM runs_host WHERE tenant_id = %s AND slug = %s",
+        [tenant_id, host],
+    )
+    if not hosts:
+        return None
+    ((host_pk, host_name),) = hosts
+    pk = entry_id(host_pk, Address(storable(memory_ref), storable(memory_id)))
+    summed = rows_of(_SUMMED, [tenant_id, pk])
+    if not summed:
+        return None
+    ((writes, unattributed, runs, writers, first, last, tags),) = summed
+    return EntryFacts(
+        pk=pk,
+        host_pk=host_pk,
+        host=host,
+        host_name=host_name,
+        memory_ref=memory_ref,
+        memory_id=memory_id,
+        state=ANNOUNCED,
+        state_reason="" if writes else "Named by a merge; no write of it has been seen.",
+        content=None,
+        content_bytes=None,
+        tags=originals(tags),
+        created_at=None,
+        expires_at=None,
+        first_write_at=first,
+        last_write_at=last,
+        writes=writes,
+        writers=writers,
+        runs=runs,
+        unattributed=unattributed,
+    )
+
+
+_BY_TIME = Order(
+    columns=(("w.occurred_at", "timestamptz"), ("w.run_id", "bigint"), ("w.sequence", "bigint")),
+    write=lambda row: [row[4].isoformat(), row[0], row[3]],
+    read=lambda place: (moment(place[0]), whole_number(place[1]), whole_number(place[2])),
+)
+
+
+def entry_writes(
+    tenant_id: int,
+    entry: UUID,
+    *,
+    before: str | None = None,
+    after: str | None = None,
+    limit: int = PAGE,
+) -> WriteList:
+    """All writes of an entry, in whichever run and by whomever, newest first. Raises BrokenCursor."""
+    page, found = page_of(
+        lambda page: _write_rows("w.tenant_id = %(tenant)s AND w.entry_id = %(entry)s", tenant_id, entry, page),
+        _BY_TIME,
+        limit,
+        before=before,
+        after=after,
+    )
+    shown, newer, older = page.cut(found)
+    return WriteList(rows=tuple(_write_row(row) for row in shown), newer=newer, older=older)
+
+
+def latest_writes(tenant_id: int, *, limit: int = 12) -> tuple[WriteRow, ...]:
+    """The newest writes of a tenant, by the time that their hosts report."""
+    found = _write_rows("w.tenant_id = %(tenant)s", tenant_id, None, Keyset(_BY_TIME, limit))
+    return tuple(_write_row(row) for row in found[:limit])
+
+
+def _write_rows(condition: str, tenant_id: int, entry: UUID | None, page: Keyset) -> list[Row]:
+    return rows_of(
+        f"""
+        SELECT w.run_id, h.slug, r.run_id, w.sequence, w.occurred_at, v.received_at, w.node_id, w.agent_id,
+            e.memory_ref, e.memory_id, w.tags[1:{TAGS}]
+        FROM (SELECT w.* FROM ledger_memorywrite w WHERE {condition} {page.condition}
+            {page.order} LIMIT %(most)s) AS w
+        JOIN runs_run r ON r.tenant_id = w.tenant_id AND r.id = w.run_id
+        JOIN runs_host h ON h.tenant_id = r.tenant_id AND h.id = r.host_id
+        LEFT JOIN runs_event v ON v.tenant_id = w.tenant_id AND v.run_id = w.run_id AND v.sequence = w.sequence
+        LEFT JOIN ledger_memoryentry e ON e.tenant_id = w.tenant_id AND e.id = w.entry_id
+        {page.order}
+        """,  # noqa: S608 - constants
+        {**page.values, "tenant": tenant_id, "entry": entry},
+    )
+
+
+def _write_row(row: Sequence[Any]) -> WriteRow:
+    run, host, run_id, sequence, at, received_at, node, agent, ref, memory_id, tags = row
+    return WriteRow(
+        key=f"{run}-{sequence}",
+        host=host,
+        run_id=original(run_id),
+        sequence=sequence,
+        at=at,
+        received_at=received_at,
+        node=maybe(node),
+        agent=maybe(agent),
+        memory_ref=original(ref or ""),
+        memory_id=original(memory_id or ""),
+        tags=originals(tags),
+    )

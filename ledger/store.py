@@ -1,0 +1,552 @@
+"""Reads the log on, and writes what it says about memory. The only writer of the ledger's derived tables.
+
+Reading is idempotent: a row's key is the event it rests on. One reader works on a tenant at a time; a second one
+finds the tenant taken and leaves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from django.utils import timezone
+
+from openwop_ui.live.announce import announce
+from openwop_ui.tenancy.scope import tenant_scope
+from runs.domain.storable import storable
+
+from .domain.reading import READER, TYPES, Address, Merged, Written, entry_id, read_fact, scope_id
+
+RUNS_AT_ONCE = 200
+EVENTS_AT_ONCE = 20_000
+BYTES_AT_ONCE = 64 * 1024 * 1024
+"""A reading ends before the event that takes it over either, but holds one at least."""
+
+PATIENCE = timedelta(seconds=15)
+"""A gap that stands for so long is read past. Should it close, or an event come late, reading goes back to it."""
+
+RECENT = timedelta(minutes=2)
+"""How long a run that has received events counts as one of the recent ones."""
+
+DERIVED = (
+    # Children before their parents.
+    "ledger_mergesource",
+    "ledger_taggedsource",
+    "ledger_merge",
+    "ledger_memorywrite",
+    "ledger_memoryentry",
+    "ledger_memoryscope",
+)
+
+_READING = 0x6C656467  # first half of the advisory lock, the tenant is the second
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of a run's log that is to be read: after ``start``, up to and including ``end``.
+
+    ``start_count`` and ``end_count`` are how many events the log has up to there, ``through`` is how far it has no
+    gap.
+    """
+
+    run: int
+    host: int
+    start: int
+    start_count: int
+    end: int
+    end_count: int
+    through: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Unread:
+    """A run whose log says more than has been read of it, and how far reading it went."""
+
+    run: int
+    host: int
+    first: int
+    last: int
+    through: int
+    event_count: int
+    revision: int
+    gap_is_old: bool
+    read_revision: int | None
+    reader: int | None
+    read_through: int
+    read_beyond: int
+    read_count: int
+    beyond: int | None
+    """How many events the log has behind ``read_beyond``, where that lies behind a gap."""
+
+    @property
+    def is_outdated(self) -> bool:
+        return self.reader is not None and self.reader != READER
+
+    def stretch(self) -> Stretch:
+        start = self._start()
+        whole = self.gap_is_old or self.through == self.last
+        return Stretch(
+            run=self.run,
+            host=self.host,
+            start=start,
+            start_count=self.read_count if start > self.through else self._without_gap(start),
+            end=self.last if whole else self.through,
+            end_count=self.event_count if whole else self._without_gap(self.through),
+            through=self.through,
+            revision=self.revision,
+        )
+
+    def _start(self) -> int:
+        if self.read_revision != self.revision:
+            return -1
+        # As many events as then: none has come late into what was read behind the gap.
+        if self.beyond is not None and self.read_count == self.event_count - self.beyond:
+            return self.read_beyond
+        return self.read_through
+
+    def _without_gap(self, sequence: int) -> int:
+        return sequence - self.first + 1 if sequence >= 0 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """How many facts a reading held, which stretches it read and which it left for the next one."""
+
+    facts: int
+    taken: tuple[Stretch, ...]
+    left: tuple[Stretch, ...]
+
+
+@dataclass(slots=True)
+class _Rows:
+    """What a stretch of the log adds to the ledger."""
+
+    entries: dict[UUID, tuple[int, Address]] = field(default_factory=dict)
+    writes: list[tuple[Any, ...]] = field(default_factory=list)
+    merges: list[tuple[Any, ...]] = field(default_factory=list)
+    sources: list[tuple[int, int, UUID]] = field(default_factory=list)
+    tagged: list[tuple[int, int, UUID]] = field(default_factory=list)
+
+    def mention(self, host: int, address: Address) -> UUID:
+        entry = entry_id(host, address)
+        self.entries.setdefault(entry, (host, address))
+        return entry
+
+
+def read_backlog(tenant_id: int, *, now: datetime | None = None, recent: bool = False) -> bool:
+    """Reads what is new in a tenant's logs. True when there may be more to read at once.
+
+    With ``recent`` only runs that have just received events are looked at: what there is to do after an announcement,
+    however many runs the tenant has.
+    """
+    with tenant_scope(tenant_id, durable=True):
+        return _is_free(tenant_id) and read_on(tenant_id, now or timezone.now(), recent=recent)
+
+
+def read_on(tenant_id: int, now: datetime, *, recent: bool = False) -> bool:
+    """The same for who holds the reading already, within their transaction."""
+    unread = _unread(tenant_id, now, recent=recent)
+    if any(run.is_outdated for run in unread):
+        _forget(tenant_id)
+        unread = _unread(tenant_id, now, recent=recent)
+    read = read_stretches(tenant_id, [run.stretch() for run in unread])
+    _move_cursors(tenant_id, read.taken)
+    if read.facts:
+        announce(tenant_id, {"ledger": None})
+    return bool(read.left) or len(unread) >= RUNS_AT_ONCE
+
+
+def hold_reading(tenant_id: int) -> None:
+    """Waits until nobody reads this tenant's log, and keeps others from it until the transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s::int)", [_READING, tenant_id % 2**31])
+
+
+def _is_free(tenant_id: int) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s, %s::int)", [_READING, tenant_id % 2**31])
+        row = cursor.fetchone()
+        return bool(row and row[0])
+
+
+def _forget(tenant_id: int) -> None:
+    """Takes the tenant's ledger away: rows of another version of the reading would stay beside the new ones."""
+    with connection.cursor() as cursor:
+        for table in (*DERIVED, "ledger_readingcursor"):
+            cursor.execute(f"DELETE FROM {table} WHERE tenant_id = %s", [tenant_id])  # noqa: S608 - constants
+
+
+def _unread(tenant_id: int, now: datetime, *, recent: bool) -> list[_Unread]:
+    """Whoever has waited longest comes first, so that busy runs do not keep the others from being read."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT r.id, r.host_id, r.first_sequence, r.last_sequence, r.contiguous_through, r.event_count,
+                r.revision, coalesce(gap.is_old, false), c.revision, c.reader, coalesce(c.read_through, -1),
+                coalesce(c.read_beyond, -1), coalesce(c.event_count, 0),
+                CASE WHEN c.read_beyond > c.read_through THEN (
+                    SELECT count(*) FROM runs_event e
+                    WHERE e.tenant_id = r.tenant_id AND e.run_id = r.id AND e.sequence > c.read_beyond) END
+            FROM runs_run r
+            LEFT JOIN ledger_readingcursor c ON c.tenant_id = r.tenant_id AND c.run_id = r.id
+            CROSS JOIN LATERAL (
+                SELECT r.contiguous_through < r.last_sequence AND (
+                    SELECT e.received_at FROM runs_event e
+                    WHERE e.tenant_id = r.tenant_id AND e.run_id = r.id AND e.sequence > r.contiguous_through
+                    ORDER BY e.sequence LIMIT 1) < %(patient)s AS is_old
+            ) gap
+            WHERE r.tenant_id = %(tenant)s {"AND r.last_received_at > %(recent)s" if recent else ""}
+                AND (c.run_id IS NULL OR c.event_count < r.event_count OR c.revision <> r.revision
+                    OR c.reader <> %(reader)s)
+                AND (r.contiguous_through > coalesce(c.read_through, -1) OR c.revision <> r.revision
+                    OR c.reader <> %(reader)s OR gap.is_old)
+            ORDER BY r.last_received_at, r.id LIMIT %(most)s
+            """,  # noqa: S608 - constants
+            {
+                "tenant": tenant_id,
+                "reader": READER,
+                "patient": now - PATIENCE,
+                "recent": now - RECENT,
+                "most": RUNS_AT_ONCE,
+            },
+        )
+        return [_Unread(*row) for row in cursor.fetchall()]
+
+
+def read_stretches(tenant_id: int, stretches: Sequence[Stretch]) -> Read:
+    """Reads the stretches, or as much of them as is read at once."""
+    taken, left = _fitting(tenant_id, stretches)
+    rows = _Rows()
+    for run, host, sequence, type_, at, body in _memory_events(tenant_id, taken):
+        _add(rows, run, host, sequence, at, read_fact(type_, body))
+    _write_rows(tenant_id, rows)
+    return Read(facts=len(rows.writes) + len(rows.merges), taken=taken, left=left)
+
+
+def _fitting(tenant_id: int, stretches: Sequence[Stretch]) -> tuple[tuple[Stretch, ...], tuple[Stretch, ...]]:
+    """Cuts the stretches, in the order of their runs, before the first event that is too much for one reading.
+
+    Events are counted before they are read. One that comes in between may be read and not counted, which has it read
+    again; it is never counted and not read.
+    """
+    ordered = sorted(stretches, key=lambda stretch: stretch.run)
+    cut = _first_too_much(tenant_id, ordered)
+    if cut is None:
+        return tuple(ordered), ()
+    run, sequence = cut
+    taken = [stretch for stretch in ordered if stretch.run < run]
+    left = [stretch for stretch in ordered if stretch.run >= run]
+    end = sequence - 1
+    if end > left[0].start:
+        count = left[0].start_count + _events_within(tenant_id, run, left[0].start, end)
+        taken.append(replace(left[0], end=end, end_count=count))
+        left[0] = replace(left[0], start=end, start_count=count)
+    return tuple(taken), tuple(left)
+
+
+_KINDS = ", ".join(f"'{kind}'" for kind in TYPES)  # literals, so that the partial index applies
+_EVENTS = f"""
+    unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[]) AS s (run_id, host_id, start, end_)
+    JOIN runs_event e ON e.tenant_id = %s AND e.run_id = s.run_id
+        AND e.sequence > s.start AND e.sequence <= s.end_ AND e.type IN ({_KINDS})
+    LEFT JOIN runs_eventcopy c ON c.tenant_id = e.tenant_id AND c.run_id = e.run_id
+        AND c.sequence = e.sequence AND c.kind = 'completion'
+    WHERE e.has_payload OR c.body IS NOT NULL
+    ORDER BY s.run_id, e.sequence
+"""
+
+
+def _of(tenant_id: int, stretches: Sequence[Stretch]) -> list[Any]:
+    """The parameters of ``_EVENTS``."""
+    return [
+        [stretch.run for stretch in stretches],
+        [stretch.host for stretch in stretches],
+        [stretch.start for stretch in stretches],
+        [stretch.end for stretch in stretches],
+        tenant_id,
+    ]
+
+
+def _first_too_much(tenant_id: int, stretches: Sequence[Stretch]) -> tuple[int, int] | None:
+    """Run and sequence of the first memory event that goes beyond what is read at once."""
+    if not stretches:
+        return None
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT run_id, sequence FROM (
+                SELECT run_id, sequence, row_number() OVER (ORDER BY run_id, sequence) AS place,
+                    sum(size) OVER (ORDER BY run_id, sequence) AS size
+                FROM (SELECT s.run_id, e.sequence, octet_length(coalesce(c.body, e.body)) AS size
+                    FROM {_EVENTS} LIMIT %s) AS found
+            ) AS measured
+            WHERE place > 1 AND (place > %s OR size > %s)
+            ORDER BY run_id, sequence LIMIT 1
+            """,  # noqa: S608 - constants
+            [*_of(tenant_id, stretches), EVENTS_AT_ONCE + 1, EVENTS_AT_ONCE, BYTES_AT_ONCE],
+        )
+        cut: tuple[int, int] | None = cursor.fetchone()
+        return cut
+
+
+def _events_within(tenant_id: int, run: int, start: int, end: int) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM runs_event WHERE tenant_id = %s AND run_id = %s AND sequence > %s AND sequence <= %s",
+            [tenant_id, run, start, end],
+        )
+        row = cursor.fetchone()
+        return row[0] if row else 0
+
+
+def _memory_events(tenant_id: int, stretches: Sequence[Stretch]) -> list[tuple[int, int, int, str, datetime, str]]:
+    """(run, host, sequence, type, time, body); of an event that came in part, what came of it later."""
+    if not stretches:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT s.run_id, s.host_id, e.sequence, e.type, coalesce(c.occurred_at, e.occurred_at),"
+            f" coalesce(c.body, e.body) FROM {_EVENTS}",  # noqa: S608 - constants
+            _of(tenant_id, stretches),
+        )
+        found: list[tuple[int, int, int, str, datetime, str]] = cursor.fetchall()
+        return found
+
+
+def _add(rows: _Rows, run: int, host: int, sequence: int, at: datetime, fact: Written | Merged | None) -> None:
+    if isinstance(fact, Written):
+        address = _storable(fact.address)
+        entry = rows.mention(host, address) if address else None
+        rows.writes.append(
+            (
+                run,
+                sequence,
+                entry,
+                fact.node_id and storable(fact.node_id),
+                fact.agent_id and storable(fact.agent_id),
+                [storable(tag) for tag in fact.tags],
+                at,
+            )
+        )
+        rows.tagged += [(run, sequence, entry_id(host, one)) for one in map(_storable, fact.tagged_sources) if one]
+    elif isinstance(fact, Merged):
+        _add_merge(rows, run, host, sequence, at, fact)
+
+
+def _add_merge(rows: _Rows, run: int, host: int, sequence: int, at: datetime, fact: Merged) -> None:
+    output = _storable(fact.output)
+    rows.merges.append(
+        (
+            run,
+            sequence,
+            fact.kind,
+            storable(fact.memory_ref),
+            rows.mention(host, output) if output else None,
+            fact.source_count,
+            fact.output_count,
+            fact.byte_size,
+            storable(fact.trigger),
+            fact.sources_named,
+            at,
+        )
+    )
+    for source in fact.sources:
+        address = _storable(source)
+        assert address is not None
+        rows.sources.append((run, sequence, rows.mention(host, address)))
+
+
+def _storable(address: Address | None) -> Address | None:
+    return address and Address(storable(address.memory_ref), storable(address.memory_id))
+
+
+def _write_rows(tenant_id: int, rows: _Rows) -> None:
+    """Writes the facts, then counts those that are new in their entries.
+
+    The facts' keys to their entries are checked at commit: an entry is written after its first write, with its sums.
+    """
+    new = _copied(tenant_id, "ledger_memorywrite", rows.writes)
+    new |= _copied(tenant_id, "ledger_merge", rows.merges)
+    _copied(tenant_id, "ledger_mergesource", rows.sources)
+    _copied(tenant_id, "ledger_taggedsource", rows.tagged)
+    _count_scopes(tenant_id, rows, _count(tenant_id, rows, new))
+
+
+_COLUMNS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "ledger_memorywrite": (
+        ("run_id", "int8"),
+        ("sequence", "int8"),
+        ("entry_id", "uuid"),
+        ("node_id", "text"),
+        ("agent_id", "text"),
+        ("tags", "text[]"),
+        ("occurred_at", "timestamptz"),
+    ),
+    "ledger_merge": (
+        ("run_id", "int8"),
+        ("sequence", "int8"),
+        ("kind", "text"),
+        ("memory_ref", "text"),
+        ("output_id", "uuid"),
+        ("source_count", "int8"),
+        ("output_count", "int8"),
+        ("byte_size", "int8"),
+        ("trigger", "text"),
+        ("sources_named", "bool"),
+        ("occurred_at", "timestamptz"),
+    ),
+    "ledger_mergesource": (("run_id", "int8"), ("sequence", "int8"), ("entry_id", "uuid")),
+    "ledger_taggedsource": (("run_id", "int8"), ("sequence", "int8"), ("entry_id", "uuid")),
+}
+
+
+def _copied(tenant_id: int, table: str, rows: Sequence[tuple[Any, ...]]) -> set[tuple[int, int]]:
+    """Inserts the rows that are not there yet, and returns their (run, sequence)."""
+    if not rows:
+        return set()
+    columns = _COLUMNS[table]
+    names = ", ".join(name for name, _ in columns)
+    declared = ", ".join(f"{name} {type_}" for name, type_ in columns)
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE TEMPORARY TABLE IF NOT EXISTS staged_{table} ({declared}) ON COMMIT DELETE ROWS")
+        cursor.execute(f"TRUNCATE staged_{table}")
+        # psycopg's own cursor: Django has no COPY, and rows can not be copied into a table under row-level security.
+        with cursor.cursor.copy(f"COPY staged_{table} FROM STDIN (FORMAT BINARY)") as copy:
+            copy.set_types([type_ for _, type_ in columns])
+            for row in rows:
+                copy.write_row(row)
+        cursor.execute(
+            f"INSERT INTO {table} (tenant_id, {names}) SELECT %s, {names} FROM staged_{table}"  # noqa: S608
+            " ON CONFLICT DO NOTHING RETURNING run_id, sequence",
+            [tenant_id],
+        )
+        return set(cursor.fetchall())
+
+
+@dataclass(slots=True)
+class _Sum:
+    """What new mentions add to an entry. ``latest`` is (time, run, sequence): ties have an order that stays."""
+
+    latest: tuple[datetime, int, int]
+    first_at: datetime
+    writes: int = 0
+    attributed: int = 0
+
+    def add(self, at: datetime, run: int, sequence: int) -> None:
+        self.latest = max(self.latest, (at, run, sequence))
+        self.first_at = min(self.first_at, at)
+
+
+def _count(tenant_id: int, rows: _Rows, new: set[tuple[int, int]]) -> list[UUID]:
+    """Adds the new facts to their entries. Returns the entries that there were none of before."""
+    sums: dict[UUID, _Sum] = {}
+    for entry, at, run, sequence, is_write, attributed in _mentions(rows):
+        if (run, sequence) not in new:
+            continue
+        total = sums.setdefault(entry, _Sum((at, run, sequence), at))
+        total.add(at, run, sequence)
+        total.writes += is_write
+        total.attributed += attributed
+    if not sums:
+        return []
+    ordered = sorted(sums.items())
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO ledger_memoryentry AS e (tenant_id, id, scope_id, host_id, memory_ref, memory_id,
+                write_count, attributed_count, first_at, last_at, last_run_id, last_sequence)
+            SELECT %s, n.* FROM unnest(%s::uuid[], %s::uuid[], %s::bigint[], %s::text[], %s::text[], %s::bigint[],
+                %s::bigint[], %s::timestamptz[], %s::timestamptz[], %s::bigint[], %s::bigint[]) AS n
+            ON CONFLICT (tenant_id, id) DO UPDATE SET
+                write_count = e.write_count + excluded.write_count,
+                attributed_count = e.attributed_count + excluded.attributed_count,
+                first_at = least(e.first_at, excluded.first_at),
+                (last_at, last_run_id, last_sequence) = (
+                    SELECT x.at, x.run_id, x.sequence
+                    FROM (VALUES (e.last_at, e.last_run_id, e.last_sequence),
+                        (excluded.last_at, excluded.last_run_id, excluded.last_sequence)) AS x (at, run_id, sequence)
+                    ORDER BY x.at DESC, x.run_id DESC, x.sequence DESC LIMIT 1)
+            RETURNING id, xmax = 0
+            """,
+            [
+                tenant_id,
+                [entry for entry, _ in ordered],
+                [scope_id(rows.entries[entry][0], rows.entries[entry][1].memory_ref) for entry, _ in ordered],
+                [rows.entries[entry][0] for entry, _ in ordered],
+                [rows.entries[entry][1].memory_ref for entry, _ in ordered],
+                [rows.entries[entry][1].memory_id for entry, _ in ordered],
+                [total.writes for _, total in ordered],
+                [total.attributed for _, total in ordered],
+                [total.first_at for _, total in ordered],
+                [total.latest[0] for _, total in ordered],
+                [total.latest[1] for _, total in ordered],
+                [total.latest[2] for _, total in ordered],
+            ],
+        )
+        return [entry for entry, is_new in cursor.fetchall() if is_new]
+
+
+def _count_scopes(tenant_id: int, rows: _Rows, new: Sequence[UUID]) -> None:
+    counts = Counter((rows.entries[entry][0], rows.entries[entry][1].memory_ref) for entry in new)
+    if not counts:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO ledger_memoryscope AS s (tenant_id, id, host_id, memory_ref, entry_count)
+            SELECT %s, n.* FROM unnest(%s::uuid[], %s::bigint[], %s::text[], %s::bigint[]) AS n
+            ON CONFLICT (tenant_id, id) DO UPDATE SET entry_count = s.entry_count + excluded.entry_count
+            """,
+            [
+                tenant_id,
+                [scope_id(host, ref) for host, ref in counts],
+                [host for host, _ in counts],
+                [ref for _, ref in counts],
+                list(counts.values()),
+            ],
+        )
+
+
+def _mentions(rows: _Rows) -> Iterator[tuple[UUID, datetime, int, int, int, int]]:
+    """(entry, time, run, sequence, 1 for a write, 1 for one that names its node) of everything read."""
+    for run, sequence, entry, node, _, _, at in rows.writes:
+        if entry:
+            yield entry, at, run, sequence, 1, int(node is not None)
+    times: dict[tuple[int, int], datetime] = {}
+    for run, sequence, _, _, output, *_, at in rows.merges:
+        times[run, sequence] = at
+        if output:
+            yield output, at, run, sequence, 0, 0
+    for run, sequence, entry in rows.sources:
+        yield entry, times[run, sequence], run, sequence, 0, 0
+
+
+def _move_cursors(tenant_id: int, stretches: Sequence[Stretch]) -> None:
+    if not stretches:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO ledger_readingcursor
+                (tenant_id, run_id, read_through, read_beyond, event_count, revision, reader)
+            SELECT %s, n.*, %s FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::int[]) AS n
+            ON CONFLICT (tenant_id, run_id) DO UPDATE SET read_through = excluded.read_through,
+                read_beyond = excluded.read_beyond, event_count = excluded.event_count,
+                revision = excluded.revision, reader = excluded.reader
+            """,
+            [
+                tenant_id,
+                READER,
+                [stretch.run for stretch in stretches],
+                [min(stretch.end, stretch.through) for stretch in stretches],
+                [stretch.end for stretch in stretches],
+                [stretch.end_count for stretch in stretches],
+                [stretch.revision for stretch in stretches],
+            ],
+        )
