@@ -201,13 +201,15 @@ class _Reader:
             self._twin(Seen(event.sequence, ref, memory_id, event.type != _WRITTEN))
 
     def _twin(self, seen: Seen) -> None:
-        self._recent = [one for one in self._recent if seen.sequence - one.sequence <= TWIN_REACH]
-        for at, one in enumerate(self._recent):
-            if _are_twins(one, seen):
+        recent = self._recent
+        while recent and seen.sequence - recent[0].sequence > TWIN_REACH:
+            del recent[0]
+        for at, one in enumerate(recent):
+            if one.memory_id == seen.memory_id and _are_twins(one, seen):
                 self.find(Finding("twin_event", seen.sequence, one.sequence, about=seen.memory_id))
-                del self._recent[at]
+                del recent[at]
                 return
-        self._recent.append(seen)
+        recent.append(seen)
 
 
 def _is_end(type: str) -> bool:
@@ -218,7 +220,7 @@ def _is_end(type: str) -> bool:
 def _are_twins(one: Seen, other: Seen) -> bool:
     """A vendor's event may leave the ref out, but never names another one."""
     is_same_ref = one.memory_ref == other.memory_ref or not one.memory_ref or not other.memory_ref
-    return one.memory_id == other.memory_id and one.is_vendors != other.is_vendors and is_same_ref
+    return one.is_vendors != other.is_vendors and is_same_ref
 
 
 def _ids(event: RunEvent) -> tuple[str, str]:

@@ -50,10 +50,17 @@ class MemoryRoute:
         return self.list_path, {name: value for name, value in asked.items() if value is not None}
 
     def entry_request(self, memory_id: str, *, memory_ref: str | None = None) -> tuple[str, dict[str, str]]:
-        """ValueError for an id that has no place in a path: one with a lone surrogate."""
-        segment = project(memory_id) if self.major >= 2 else quote(memory_id, safe="")
+        """ValueError for an id that has no place in a path: an empty one and, in the first major, one of dots only."""
+        segment = project(memory_id) if self.major >= 2 else _percent_encoded(memory_id)
         query = {} if memory_ref is None else {"memoryRef": memory_ref}
         return self.entry_path.replace(ID_PLACE, segment), query
+
+
+def _percent_encoded(memory_id: str) -> str:
+    if not memory_id.strip("."):
+        # Whether written as dots or escaped, every reader of URLs takes it for a way to another route.
+        raise ValueError("an id of dots only has no path segment")
+    return quote(memory_id, safe="", errors="surrogatepass")
 
 
 def custom_route(list_path: str, entry_path: str, *, major: int, default_ref: str | None = None) -> MemoryRoute:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
-from runs.domain.addresses import Allowed, Refused, judge, judge_origin, reason_against
+from runs.domain.addresses import Allowed, Reason, Refused, judge, judge_origin, reason_against
 
 ORIGIN = "https://host.example"
 
@@ -60,7 +62,7 @@ ADDRESSES = {
 def test_address(address: str, reason: str | None) -> None:
     assert reason_against(address) == reason
     told = judge(ORIGIN, [address])
-    assert told == (Allowed((address,)) if reason is None else Refused(reason, address))  # type: ignore[arg-type]
+    assert told == (Allowed((address,)) if reason is None else Refused(reason, address))
 
 
 @pytest.mark.parametrize(
@@ -103,6 +105,7 @@ ORIGINS = {
     "https://[::1": "malformed",
     "https://host .example": "malformed",
     "https://host\u2028.example": "malformed",
+    "https://host\u200b.example": "malformed",
     "https://user:secret@host.example": "userinfo",
     "https://user@host.example": "userinfo",
     "https://@host.example": "userinfo",
@@ -116,6 +119,8 @@ ORIGINS = {
     "http://[::ffff:10.0.0.1]": "private",
     "http://metadata.google.internal/computeMetadata/v1": "metadata",
     "http://metadata": "metadata",
+    "http://metadata.goog.": "metadata",
+    "http://instance-data/latest": "metadata",
     "http://169.254.169.254": "metadata",
 }
 
@@ -147,3 +152,9 @@ def test_a_refusal_tells_no_password() -> None:
     assert told is not None
     assert str(told) == "a name or password in the address of host.example"
     assert str(judge(ORIGIN, ["10.0.0.1"])) == "10.0.0.1 is on a private network"
+
+
+@pytest.mark.parametrize("reason", get_args(Reason))
+def test_every_reason_has_words(reason: Reason) -> None:
+    told = str(Refused(reason, "host.example"))
+    assert "host.example" in told and len(told) > len("host.example") + 8

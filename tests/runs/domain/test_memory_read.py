@@ -281,9 +281,16 @@ def test_requests() -> None:
     assert first.entry_request("mem/1~") == ("/v1/host/openwop-app/memory/mem%2F1~", {})
     assert second.entry_request("mem/1~", memory_ref="r") == ("/host/openwop-app/memory/mem~2F1~7E", {"memoryRef": "r"})
     assert first.default_ref == "tenant-memory"
-    for route in (first, second):
-        with pytest.raises(ValueError, match=r"surrogates|surrogate"):
-            route.entry_request("\ud800")
+    assert first.entry_request("\ud800")[0].endswith("/%ED%A0%80")
+    assert second.entry_request("..")[0].endswith("/~2E~2E")
+
+
+@pytest.mark.parametrize("memory_id", ["", ".", ".."])
+def test_an_id_never_leads_to_another_route(memory_id: str) -> None:
+    first = PRESETS["openwop-app"]
+    assert first is not None
+    with pytest.raises(ValueError, match="no path segment"):
+        first.entry_request(memory_id)
 
 
 def test_custom_route() -> None:

@@ -138,6 +138,9 @@ PARENTS = [
         ("unknown", None, None),
         id="j8-owner-of-the-first-major",
     ),
+    pytest.param(
+        {"parentRunId": "p", "owner": {"tenant": "a", "subject": {}}}, None, ("unknown", None, None), id="half-a-shape"
+    ),
     pytest.param({"parentRunId": "p", "parentSeq": 4}, 1, ("fork", None, 4), id="parentSeq-without-a-mode"),
     pytest.param({"parentRunId": "p", "forkMode": "mystery"}, 1, ("unknown", None, None), id="unknown-mode"),
     pytest.param({"parentRunId": "p", "parentSeq": -1}, 1, ("unknown", None, None), id="place-that-is-none"),
@@ -154,6 +157,21 @@ def test_parent_table(
     else:
         assert parent is not None and parent.run_id == "p"
         assert (parent.relation, parent.mode, parent.from_sequence) == expected
+
+
+@pytest.mark.parametrize(
+    ("members", "major", "basis"),
+    [
+        ({"forkMode": "replay"}, 1, "forkMode"),
+        ({"parentSeq": 3}, 1, "parentSeq"),
+        ({}, 2, "parentRunId of the second major"),
+        ({"parentNodeId": "n"}, 1, "parentNodeId"),
+        ({}, 1, "parentRunId alone"),
+    ],
+)
+def test_what_a_relation_was_read_from(members: dict[str, Any], major: int, basis: str) -> None:
+    parent = parent_in_snapshot({"parentRunId": "p"} | members, major=major)
+    assert parent is not None and parent.basis == basis
 
 
 def test_recorded_parents() -> None:
@@ -200,6 +218,17 @@ def test_what_is_not_an_entry_is_no_evidence(value: object) -> None:
     assert read_snapshot(snapshot(variables={"x": value})).read_back == ()
 
 
+def test_an_entry_may_expire() -> None:
+    value = {"id": "m" * 1500, "content": "c", "tags": ["t"], "createdAt": "x", "expiresAt": "y"}
+    assert read_snapshot(snapshot(variables={"x": value})).read_back == (ReadBack("m" * 1500, ("t",)),)
+    assert read_snapshot(snapshot(variables={"x": value | {"id": "m" * 1501}})).read_back == ()
+
+
+def test_texts_have_an_end() -> None:
+    assert read_snapshot(snapshot(workflowId="x" * 512)).workflow_id == "x" * 512
+    assert read_snapshot(snapshot(workflowId="x" * 513)).workflow_id == ""
+
+
 def test_members_of_both_majors() -> None:
     told = read_snapshot(
         snapshot(
@@ -208,10 +237,12 @@ def test_members_of_both_majors() -> None:
             owner={"tenant": "acme", "workspace": "w", "subject": {}},
             agent={"agentId": "a", "memoryRef": "mem://a"},
             tags=["x", 7],
+            currentNodeId="n",
         )
     )
     assert (told.engine_version, told.log_version, told.tenant, told.workspace) == ("7", 3, "acme", "w")
     assert (told.agent_id, told.memory_ref, told.tags) == ("a", "mem://a", ("x",))
+    assert (told.workflow_id, told.current_node_id) == ("w", "n")
     assert read_snapshot(snapshot(engineVersion="1.2")).engine_version == "1.2"
 
 
@@ -275,6 +306,20 @@ READINGS = [
     pytest.param(
         parent_in_event("replay.diverged", {"sourceRunId": "p", "atSequence": 9}), ("fork", "replay", None), id="event"
     ),
+    pytest.param(
+        parent_in_event("replay.divergedAtRefusal", {"sourceRunId": "p"}), ("fork", "replay", None), id="refusal-event"
+    ),
+    pytest.param(
+        parent_in_ancestry({"parent": {"runId": "p", "cause": "core.dispatch"}}),
+        ("sub-workflow", None, None),
+        id="h-ancestry-dispatch",
+    ),
+    pytest.param(parent_in_ancestry({"parent": {"runId": "p"}}), ("unknown", None, None), id="h-ancestry-no-cause"),
+    pytest.param(
+        parent_in_spans([{"attributes": {"openwop.replay.source_run_id": "p", "openwop.replay.from_seq": 0}}]),
+        ("fork", None, 0),
+        id="spans-from-the-beginning",
+    ),
     pytest.param(parent_in_event("run.started", {"sourceRunId": "p"}), None, id="another-event"),
 ]
 
@@ -296,6 +341,12 @@ def test_readings_complete_each_other() -> None:
     told = settled([alone, spans, answer])
     assert told == Parent("p", "fork", "replay spans", "replay", 3)
     assert settled([None]) is None
+    assert settled([answer, spans]) == Parent("p", "fork", "the fork's answer", "replay", 3)
+    node = Parent("p", "fork", "x", node_id="n")
+    assert settled([spans, node, Parent("p", "fork", "y", node_id="o")]) == Parent(
+        "p", "fork", "replay spans", "replay", None, "n"
+    )
+    assert settled([node, Parent("p", "unknown", "y", "branch", 9)]) == node
 
 
 def test_readings_that_contradict_each_other_settle_nothing() -> None:

@@ -234,6 +234,52 @@ def test_what_is_known_of_a_verified_delivery() -> None:
     assert isinstance(standard, Verified) and standard.delivery_id == MESSAGE
 
 
+NAMED = {
+    "openwop-app": ("openwop-subscription-id", "openwop-event-type"),
+    "sqlite": ("X-openwop-Subscription-Id", None),
+    "python": ("X-Openwop-Subscription-Id", None),
+}
+
+
+@pytest.mark.parametrize("host", NAMED)
+def test_recorded_names_beside_the_signature(host: str) -> None:
+    subscription, event_type = NAMED[host]
+    for delivery in recorded(host):
+        answer = delivery.check()
+        if isinstance(answer, Verified):
+            assert answer.subscription_id == delivery.headers[subscription]
+            assert answer.event_type == (delivery.headers[event_type] if event_type else None)
+
+
+@pytest.mark.parametrize("name", ["openwop-1", "standard-webhooks"])
+def test_names_beside_the_signature(name: str) -> None:
+    prefix = "X-openwop-" if name == "openwop-1" else "OpenWOP-"
+    named = {f"{prefix}Webhook-Id": "hook", f"{prefix}Event-Type": "run.started"}
+    answer = check(name, SIGNED[name][0] | named)
+    assert isinstance(answer, Verified)
+    assert (answer.subscription_id, answer.event_type) == ("hook", "run.started")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, id=f"h-sig-algorithm-unknown-{name}") for name in ("openwop-1", "reference-hosts")]
+)
+def test_unknown_algorithm_is_refused_in_every_family(name: str) -> None:
+    told = refusal(check(name, SIGNED[name][0] | {"X-openwop-Signature-Algorithm": "ed25519"}))
+    assert told == Refused("an unknown signature algorithm", 400)
+
+
+def test_a_host_that_is_ahead_of_time() -> None:
+    told = refusal(check("openwop-2", SIGNED["openwop-2"][0], now=NOW - timedelta(seconds=301)))
+    assert told == Refused("signed more than five minutes ahead of this clock", 401)
+
+
+def test_not_every_signature_of_a_long_list_is_looked_at() -> None:
+    good, bad = standard_signature(WHSEC), standard_signature(OTHER_WHSEC)
+    for before, is_good in ((15, True), (16, False)):
+        headers = SIGNED["standard-webhooks"][0] | {"webhook-signature": " ".join([*[bad] * before, good])}
+        assert isinstance(check("standard-webhooks", headers), Verified) == is_good
+
+
 def test_names_of_headers_are_of_no_case() -> None:
     headers, _ = SIGNED["openwop-2"]
     assert isinstance(check("openwop-2", {name.upper(): value for name, value in headers.items()}), Verified)
@@ -289,6 +335,11 @@ def test_during_rotation_one_of_several_signatures_is_enough(secrets: tuple[str,
 def test_standard_signature_covers_the_id() -> None:
     headers = SIGNED["standard-webhooks"][0] | {"webhook-id": "msg_another"}
     assert refusal(check("standard-webhooks", headers)).status == 401
+
+
+def test_an_id_is_needed_where_it_is_signed() -> None:
+    headers = {name: value for name, value in SIGNED["standard-webhooks"][0].items() if name != "webhook-id"}
+    assert refusal(check("standard-webhooks", headers)).reason.endswith("webhook-id, which is missing")
 
 
 def test_an_id_whose_end_could_be_read_in_two_ways_is_refused() -> None:
@@ -414,9 +465,19 @@ def test_what_is_no_delivery(raw: bytes) -> None:
         read_delivery(raw)
 
 
-def test_h_memory_attribution_tenant_scoped_wrapper_of_another_run() -> None:
+@pytest.mark.parametrize("around", ["run-2", "xrun-1", "run-1/", "run-1x"])
+def test_h_memory_attribution_tenant_scoped_wrapper_of_another_run(around: str) -> None:
     with pytest.raises(NotADelivery, match="another run"):
-        read_delivery(body(runId="run-2", event=EVENT))
+        read_delivery(body(runId=around, event=EVENT))
+
+
+def test_a_run_that_the_event_spells_longer() -> None:
+    assert read_delivery(body(runId="run-1", event=event(runId="acme/run-1"))).run_id == "acme/run-1"
+
+
+def test_an_empty_name_is_none() -> None:
+    delivery = read_delivery(body(runId="", workspaceId="", event=EVENT))
+    assert (delivery.run_id, delivery.workspace_id) == ("run-1", None)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,418 @@
+"""Hosts, runs and their events over REST."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated, Any
+
+from django.conf import settings
+from django.http import HttpResponse
+from django.http.request import UnreadablePostError
+from ninja import Query, Router
+from typing_extensions import TypedDict  # the documentation needs this one below Python 3.12
+
+from openwop_ui.rest import (
+    LARGEST_PAGE,
+    ApiError,
+    ApiRequest,
+    Invalid,
+    NotFound,
+    Unsupported,
+    answer,
+    dumps,
+    json_response,
+    refers_to,
+    requires,
+)
+from openwop_ui.tenancy.models import Scope
+from openwop_ui.tenancy.scope import tenant_scope
+
+from . import converters as _converters  # noqa: F401 - registers <projected:…>
+from . import queries
+from .domain.limits import LimitExceeded
+from .domain.normalise import MAX_ID_LENGTH, MAX_SEQUENCE
+from .domain.projection import project, unproject
+from .doors import CHUNK, JSON, NDJSON, Items, read_items, take
+from .models import Host
+from .queries import EventFilter, HostRow, RunFacts, RunFilter, RunRow
+from .store import HostRef, Receipt, ref
+
+SUPPORTED_TYPES = [JSON, NDJSON]
+SUPPORTED_ENCODINGS = ["gzip", "identity"]
+PAGE_BYTES = 8 * 1024 * 1024
+"""A page of events ends with the one that takes it over this, however many were asked for."""
+FIRST_STEP = 16
+
+Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="The most items on the page")]
+
+router = Router(tags=["runs"])
+
+
+class RunItem(TypedDict):
+    """A run. `path` is its id as a path segment; `missing` counts the sequences that its log has a gap at."""
+
+    host: str
+    runId: str
+    path: str
+    workflowId: str | None
+    status: str
+    startedAt: datetime | None
+    endedAt: datetime | None
+    lastEventAt: datetime | None
+    receivedAt: datetime | None
+    events: int
+    missing: int
+    nodes: int
+    writes: int
+
+
+class RunDetail(RunItem):
+    """`through` is the last sequence up to which the log has no gap, null while its beginning is missing.
+    `attributedPercent` of the memory writes name their node, null when there are none."""
+
+    terminal: bool
+    major: int | None
+    firstSequence: int | None
+    lastSequence: int | None
+    through: int | None
+    durationSeconds: float | None
+    attributedPercent: int | None
+    leaks: int
+
+
+class RunPage(TypedDict):
+    items: list[RunItem]
+    nextCursor: str | None
+
+
+class HostItem(TypedDict):
+    """`state` is following, reconnecting, failing, paused or idle, or delivers for a host without an origin."""
+
+    slug: str
+    name: str
+    origin: str | None
+    major: int | None
+    state: str
+    detail: str
+    runs: int
+    events: int
+    writes: int
+    attributedPercent: int | None
+    leaking: bool
+    incidents: int
+    receivedAt: datetime | None
+
+
+class HostPage(TypedDict):
+    items: list[HostItem]
+    nextCursor: str | None
+
+
+_EVENTS_IN = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {
+                "schema": {
+                    "oneOf": [
+                        {"type": "array", "items": {"$ref": "/schemas/run-event.json"}},
+                        {"$ref": "/schemas/run-event.json"},
+                    ]
+                }
+            },
+            NDJSON: {"schema": {"type": "string", "description": "One event a line"}},
+        },
+    },
+    "responses": {
+        200: refers_to("receipt", "Committed. The receipt says what became of each event"),
+        400: refers_to("error", "The packing is broken; `details.receipt` says what was stored before that"),
+        413: refers_to("error", "Larger than MAX_BODY_BYTES; `details.receipt` says what was stored before that"),
+        415: refers_to("error", "Not a form that is read here; `details.supported` names those that are"),
+        422: refers_to("receipt", "Every event was refused; the receipt says why"),
+    },
+}
+_EVENTS_OUT = {
+    "responses": {
+        200: {
+            "description": "The events as the host sent them",
+            "content": {
+                JSON: {
+                    "schema": {
+                        "type": "object",
+                        "required": ["items", "nextCursor"],
+                        "properties": {
+                            "items": {"type": "array", "items": {"$ref": "/schemas/run-event.json"}},
+                            "nextCursor": {"type": ["string", "null"]},
+                        },
+                    }
+                }
+            },
+        }
+    }
+}
+
+
+@router.post("/hosts/{slug:host}/events", auth=requires(Scope.INGEST), openapi_extra=_EVENTS_IN)
+def push_events(
+    request: ApiRequest,
+    host: str,
+    run: Annotated[
+        str | None, Query(min_length=1, max_length=MAX_ID_LENGTH, description="Refuse events of any other run")
+    ] = None,
+) -> HttpResponse:
+    """Takes in events of a host, in any order and as often as you like: a known event is counted as repeated.
+
+    The answer comes once everything that it counts is on disk. Send gzip with `Content-Encoding: gzip`.
+    """
+    known = _host(request, host)
+    items = read_items(_body(request), content_type=_content_type(request), encoding=_encoding(request), run_id=run)
+    try:
+        receipt = take(known, items)
+    except UnreadablePostError:
+        raise ApiError(400, "incomplete_body", "The body ended before its end.") from None
+    return _receipt_answer(receipt, items)
+
+
+def _receipt_answer(receipt: Receipt, items: Items) -> HttpResponse:
+    said = receipt.as_json()
+    if isinstance(items.broken, LimitExceeded):
+        raise _too_large(items.broken, receipt=said)
+    if items.broken:
+        raise ApiError(400, "unreadable_body", f"The body can not be read: {items.broken}.", details={"receipt": said})
+    if receipt.refused_total and not receipt.taken:
+        return answer({"error": "all_refused", "message": "Every event was refused.", **said}, status=422)
+    return answer(said)
+
+
+def _too_large(exceeded: LimitExceeded, *, receipt: dict[str, Any] | None = None) -> ApiError:
+    details: dict[str, Any] = {"limit": exceeded.name, "bytes": exceeded.limit}
+    if receipt is not None:
+        details["receipt"] = receipt
+    became = "What came before that is stored." if receipt else "It was not read."
+    return ApiError(413, "too_large", f"The body has {exceeded}. {became}", details=details)
+
+
+def _host(request: ApiRequest, slug: str) -> HostRef:
+    tenant = request.auth.tenant_id
+    with tenant_scope(tenant):
+        host = Host.objects.filter(tenant_id=tenant, slug=slug).first()
+    if host is None:
+        raise NotFound("host")
+    return ref(host)
+
+
+def _content_type(request: ApiRequest) -> str:
+    given = (request.content_type or "").lower()
+    if given not in SUPPORTED_TYPES:
+        raise Unsupported(
+            f"Content-Type {given or 'is missing'}: it is {' or '.join(SUPPORTED_TYPES)}.",
+            supported=SUPPORTED_TYPES,
+        )
+    return given
+
+
+def _encoding(request: ApiRequest) -> str:
+    given = request.headers.get("Content-Encoding", "identity").strip().lower().removeprefix("x-")
+    if given not in SUPPORTED_ENCODINGS:
+        # RFC 9110, section 12.5.3: Accept-Encoding in an answer says what to send instead.
+        raise Unsupported(
+            f"Content-Encoding {given}: it is {' or '.join(SUPPORTED_ENCODINGS)}.",
+            supported=SUPPORTED_ENCODINGS,
+            headers={"Accept-Encoding": ", ".join(SUPPORTED_ENCODINGS)},
+        )
+    return given
+
+
+def _body(request: ApiRequest) -> Iterator[bytes]:
+    """The body as it comes, in memory of one chunk. One that says that it is too large is not read at all."""
+    declared = request.headers.get("Content-Length", "")
+    if declared.isdigit() and int(declared) > settings.MAX_BODY_BYTES:
+        raise _too_large(LimitExceeded("MAX_BODY_BYTES", settings.MAX_BODY_BYTES))
+    return iter(lambda: request.read(CHUNK), b"")
+
+
+@router.get("/runs", auth=requires(Scope.READ), response=RunPage)
+def list_runs(
+    request: ApiRequest,
+    host: Annotated[str | None, Query(description="A host's slug", pattern=r"^[a-z0-9-]{1,63}$")] = None,
+    status: Annotated[str | None, Query(max_length=100)] = None,
+    q: Annotated[str | None, Query(max_length=MAX_ID_LENGTH, description="Part of a run's or workflow's id")] = None,
+    limit: Limit = 50,
+    cursor: str | None = None,
+) -> HttpResponse:
+    """Runs of all hosts or one, newest first."""
+    tenant = request.auth.tenant_id
+    with tenant_scope(tenant):
+        found = queries.run_list(
+            tenant,
+            RunFilter(status=status or "", host=host or "", q=q or ""),
+            before=_place_of(tenant, cursor),
+            limit=limit,
+        )
+    return answer(
+        {
+            "items": [_run_item(row) for row in found.rows],
+            # The run itself, not its row's number, which would tell how much other tenants store.
+            "nextCursor": f"{found.rows[-1].host}/{project(found.rows[-1].run_id)}" if found.older else None,
+        }
+    )
+
+
+def _place_of(tenant: int, cursor: str | None) -> int | None:
+    if cursor is None:
+        return None
+    host, _, segment = cursor.partition("/")
+    try:
+        run = queries.find_run(tenant, host, unproject(segment)) if host.isascii() and "\0" not in host else None
+    except ValueError:
+        run = None
+    if run is None:
+        raise Invalid("query", "cursor", "is not the nextCursor of a page")
+    return run.pk
+
+
+def _run_item(run: RunRow | RunFacts) -> RunItem:
+    return {
+        "host": run.host,
+        "runId": run.run_id,
+        "path": project(run.run_id),
+        "workflowId": run.workflow,
+        "status": run.status,
+        "startedAt": run.started_at,
+        "endedAt": run.ended_at,
+        "lastEventAt": run.last_at,
+        "receivedAt": run.received_at,
+        "events": run.events,
+        "missing": run.missing if isinstance(run, RunRow) else run.expected - run.events,
+        "nodes": run.nodes or 0,
+        "writes": run.writes,
+    }
+
+
+@router.get("/hosts/{slug:host}/runs/{projected:run}", auth=requires(Scope.READ), response=RunDetail)
+def get_run(request: ApiRequest, host: str, run: str) -> HttpResponse:
+    """One run and what its events add up to."""
+    tenant = request.auth.tenant_id
+    with tenant_scope(tenant):
+        found = _run(tenant, host, run)
+    said: RunDetail = {
+        **_run_item(found),
+        "terminal": found.terminal,
+        "major": found.major,
+        "firstSequence": found.first_sequence,
+        "lastSequence": found.last_sequence,
+        "through": found.through,
+        "durationSeconds": found.duration,
+        "attributedPercent": found.attributed,
+        "leaks": found.leaks,
+    }
+    return answer(said)
+
+
+def _run(tenant: int, host: str, run_id: str) -> RunFacts:
+    found = queries.find_run(tenant, host, run_id)
+    if found is None:
+        raise NotFound("run")
+    return found
+
+
+@router.get("/hosts/{slug:host}/runs/{projected:run}/events", auth=requires(Scope.READ), openapi_extra=_EVENTS_OUT)
+def list_events(
+    request: ApiRequest,
+    host: str,
+    run: str,
+    after: Annotated[int, Query(ge=-1, le=MAX_SEQUENCE, description="The last sequence already there")] = -1,
+    limit: Limit = 200,
+    node: Annotated[str | None, Query(min_length=1, max_length=MAX_ID_LENGTH)] = None,
+    type: Annotated[
+        str | None, Query(min_length=1, max_length=256, description="A type in the first major's spelling")
+    ] = None,
+) -> HttpResponse:
+    """The log, ascending. Each item is the event's own JSON text as the host sent it, digit for digit, but for
+    content and credentials, which are replaced on the way in. Pushing the items to a host again changes nothing.
+
+    `nextCursor` is the next page's `after`. A page of large events has fewer of them than were asked for.
+    """
+    tenant = request.auth.tenant_id
+    with tenant_scope(tenant):
+        found = _run(tenant, host, run)
+        wanted = EventFilter(node=node or "", type=type or "")
+        bodies, more = _bodies(tenant, found.pk, wanted, after=after, limit=limit)
+    cursor = dumps(str(bodies[-1][0]) if bodies and more else None)
+    items = b",".join(body.encode() for _, body in bodies)
+    return json_response(b'{"items":[' + items + b'],"nextCursor":' + cursor + b"}")
+
+
+def _bodies(
+    tenant: int, run: int, wanted: EventFilter, *, after: int, limit: int
+) -> tuple[list[tuple[int, str]], bool]:
+    """Up to ``limit`` events, in steps sized by those before, so that a page of the largest ones fits into memory."""
+    found: list[tuple[int, str]] = []
+    size, step, more = 0, min(FIRST_STEP, limit), True
+    while more and len(found) < limit and size < PAGE_BYTES:
+        part, more = queries.event_bodies(tenant, run, wanted, after=after, limit=step)
+        found += part
+        size += sum(len(body) for _, body in part)
+        if not part:
+            break
+        after = part[-1][0]
+        average = size // len(found) + 1
+        step = max(1, min(limit - len(found), (PAGE_BYTES - size) // average))
+    return found, more
+
+
+@router.get("/hosts/{slug:host}/runs/{projected:run}/timeline", auth=requires(Scope.READ))
+def get_timeline(
+    request: ApiRequest,
+    host: str,
+    run: str,
+    start: Annotated[int | None, Query(alias="from", ge=0, le=MAX_SEQUENCE, description="First sequence")] = None,
+    end: Annotated[int | None, Query(alias="to", ge=0, le=MAX_SEQUENCE, description="Last sequence")] = None,
+    width: Annotated[int, Query(ge=1, le=8000, description="Pixels to draw on")] = 1200,
+) -> HttpResponse:
+    """What the timeline draws: lanes with their attempts, memory writes and marks; counts where they are too dense."""
+    if start is not None and end is not None and start > end:
+        raise Invalid("query", "from", f"is behind `to` ({end})")
+    tenant = request.auth.tenant_id
+    with tenant_scope(tenant):
+        found = _run(tenant, host, run)
+        return answer(queries.timeline(tenant, found, start=start, end=end, width=width))
+
+
+@router.get("/hosts", auth=requires(Scope.READ), response=HostPage)
+def list_hosts(request: ApiRequest) -> HttpResponse:
+    """All hosts, by their slugs."""
+    tenant = request.auth.tenant_id
+    with tenant_scope(tenant):
+        rows = queries.host_rows(tenant)
+    return answer({"items": [_host_item(row) for row in rows], "nextCursor": None})
+
+
+@router.get("/hosts/{slug:host}", auth=requires(Scope.READ), response=HostItem)
+def get_host(request: ApiRequest, host: str) -> HttpResponse:
+    """One host and what its runs add up to."""
+    tenant = request.auth.tenant_id
+    with tenant_scope(tenant):
+        rows = queries.host_rows(tenant, slug=host)
+    if not rows:
+        raise NotFound("host")
+    return answer(_host_item(rows[0]))
+
+
+def _host_item(host: HostRow) -> HostItem:
+    return {
+        "slug": host.slug,
+        "name": host.name,
+        "origin": host.origin,
+        "major": host.major,
+        "state": host.state,
+        "detail": host.detail,
+        "runs": host.runs,
+        "events": host.events,
+        "writes": host.writes,
+        "attributedPercent": host.attributed,
+        "leaking": host.leaking,
+        "incidents": host.incidents,
+        "receivedAt": host.received_at,
+    }
