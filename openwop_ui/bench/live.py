@@ -1,0 +1,166 @@
+"""From the answer to a POST until the page shows it: one browser watching, fifty sockets open."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import os
+import shutil
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore
+
+from openwop_ui.tenancy.models import Membership
+from openwop_ui.tenancy.scope import tenant_scope
+from runs.domain.projection import project
+
+from .events import Shape, event
+from .figures import median, percentile, remark, tell
+from .site import Site, site
+
+SOCKETS = 50
+RATE = 10
+SECONDS = 20
+EVENTS_A_BATCH = 20
+
+WATCH = """
+() => {
+  window.seen = {};
+  const look = () => {
+    const at = Date.now();
+    for (const row of document.querySelectorAll('[data-seq]')) {
+      const sequence = Number(row.dataset.seq);
+      if (!(sequence in window.seen)) window.seen[sequence] = at;
+    }
+  };
+  look();
+  new MutationObserver(look).observe(document.body, {childList: true, subtree: true});
+}
+"""
+
+
+def live() -> None:
+    """Latencies in ms at 10 batches a second into the run that the page shows."""
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        remark("live: the browser driver is a development dependency (make test installs it); skipped")
+        return
+    if not chromium:
+        remark("live: no Chromium found (CHROMIUM names one); skipped")
+        return
+    with site() as running, _open_sockets(running), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium,
+            args=["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"],
+        )
+        latencies = _measure(running, browser)
+        browser.close()
+    tell("live.median", median(latencies), "ms")
+    tell("live.p99", percentile(latencies, 99), "ms", ratio=percentile(latencies, 99) / 300, against="300 ms")
+
+
+def _measure(running: Site, browser: Any) -> list[float]:
+    shape = Shape(uuid.uuid4().hex, 1, 0)
+    run_id = shape.run_id(0)
+    client = running.client()
+    running.post(client, _batch(run_id, 0))
+    context = browser.new_context()
+    context.add_cookies([_cookie(running)])
+    page = context.new_page()
+    page.goto(f"http://127.0.0.1:{running.port}/t/bench/runs/{running.host.slug}/{project(run_id)}?after=0")
+    page.evaluate(WATCH)
+    page.wait_for_timeout(1500)
+    answered: dict[int, float] = {}
+    poster = threading.Thread(target=_post_steadily, args=(running, client, run_id, answered))
+    poster.start()
+    while poster.is_alive():
+        page.wait_for_timeout(200)
+    page.wait_for_timeout(2000)
+    seen = {int(sequence): at for sequence, at in page.evaluate("() => window.seen").items()}
+    missing = [sequence for sequence in answered if sequence not in seen]
+    if missing:
+        remark(f"live: {len(missing)} of {len(answered)} batches never reached the page")
+    return [max(0.0, seen[sequence] - at) for sequence, at in answered.items() if sequence in seen]
+
+
+def _post_steadily(running: Site, client: http.client.HTTPConnection, run_id: str, answered: dict[int, float]) -> None:
+    started = time.monotonic()
+    for number in range(1, RATE * SECONDS + 1):
+        time.sleep(max(0.0, started + number / RATE - time.monotonic()))
+        running.post(client, _batch(run_id, number))
+        answered[(number + 1) * EVENTS_A_BATCH - 1] = time.time() * 1000
+
+
+def _batch(run_id: str, number: int) -> bytes:
+    first = number * EVENTS_A_BATCH
+    return b"\n".join(event(run_id, first + place, first + place) for place in range(EVENTS_A_BATCH))
+
+
+def _cookie(running: Site) -> dict[str, Any]:
+    """A member's session, made without the login page: this is about live messages."""
+    user = User.objects.filter(username="bench").first() or User.objects.create_user("bench", password=None)
+    with tenant_scope(running.host.tenant_id):
+        Membership.objects.get_or_create(tenant_id=running.host.tenant_id, user=user)
+    session = SessionStore()
+    session[SESSION_KEY] = str(user.pk)
+    session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
+    session[HASH_SESSION_KEY] = user.get_session_auth_hash()
+    session.create()
+    return {
+        "name": settings.SESSION_COOKIE_NAME,
+        "value": str(session.session_key),
+        "url": f"http://127.0.0.1:{running.port}",
+    }
+
+
+@contextmanager
+def _open_sockets(running: Site) -> Iterator[None]:
+    """Fifty pages that listen to the tenant's runs, as far as a server can tell."""
+    cookie = _cookie(running)
+    stop = threading.Event()
+    ready = threading.Event()
+    thread = threading.Thread(target=lambda: asyncio.run(_listen(running.port, cookie, stop, ready)))
+    thread.start()
+    if not ready.wait(30):
+        stop.set()
+        raise RuntimeError("the sockets did not open")
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+async def _listen(port: int, cookie: dict[str, Any], stop: threading.Event, ready: threading.Event) -> None:
+    from websockets.asyncio.client import connect
+
+    async def one() -> None:
+        origin = f"http://127.0.0.1:{port}"
+        headers = {"Cookie": f"{cookie['name']}={cookie['value']}"}
+        async with connect(f"ws://127.0.0.1:{port}/ws/", origin=origin, additional_headers=headers) as socket:  # type: ignore[arg-type]
+            await socket.send(json.dumps({"tenant": "bench", "topics": ["runs", "ledger"]}))
+            await socket.recv()
+            opened.append(None)
+            async for _ in socket:
+                pass
+
+    opened: list[None] = []
+    tasks = [asyncio.create_task(one()) for _ in range(SOCKETS)]
+    while not stop.is_set():
+        if len(opened) == SOCKETS:
+            ready.set()
+        await asyncio.sleep(0.1)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
