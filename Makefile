@@ -11,7 +11,7 @@ RUN := $(call stamp,run)
 DEV := $(call stamp,dev)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check static bench clean
+.PHONY: help run test check static bench tour clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ static: $(DEV)
 
 bench: $(RUN) ## the benchmarks, one JSON object a line; BENCH=name runs one
 	@$(BIN)/python manage.py bench $(BENCH)
+
+tour: $(DEV) ## the pictures of the README's tour, made from the demo
+	@$(BIN)/python -m tests.browser.tour
 
 clean: ## remove what can be made again; data folders other than the tests' stay
 	rm -rf $(VENV) .data-test .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from uuid import UUID
 
 from django.db import connection, transaction
 
@@ -20,6 +21,9 @@ PRINCIPAL = "openwop.principal"
 
 KEY = "openwop.key"
 """The digest of a presented API key: shows that one key, before its tenant is known."""
+
+HOOK = "openwop.hook"
+"""The id in a webhook's address: shows that one subscription, before its tenant is known."""
 
 OPERATOR = "openwop.operator"
 """Shows tenancy tables and hosts of every tenant, never events or memory: admin site, commands, worker discovery."""
@@ -57,6 +61,13 @@ def principal_scope(user_id: int) -> Iterator[None]:
 def key_scope(digest: str) -> Iterator[None]:
     """One transaction in which the API key with this digest is visible, and its tenant."""
     with _setting(KEY, digest):
+        yield
+
+
+@contextmanager
+def hook_scope(hook: UUID) -> Iterator[None]:
+    """One transaction in which the webhook subscription with this id is visible."""
+    with _setting(HOOK, str(hook)):
         yield
 
 
