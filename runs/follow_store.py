@@ -23,11 +23,15 @@ from openwop_ui.tenancy.lookup import all_tenants
 from openwop_ui.tenancy.scope import operator_scope, tenant_scope
 
 from .domain.event import Refusal, RunEvent
+from .domain.normalise import ANOTHER_RUN
+from .domain.snapshots import Parent, parent_in_snapshot
 from .domain.storable import original, storable
-from .follower.state import FollowState, HostState, Phase
+from .doors import configured_limits
+from .follower.host import Settings
+from .follower.state import UNANNOUNCED_END, FollowState, HostState, Phase
 from .follower.store import FollowedHost, ListedRun, ResumePoint
-from .models import Follow, Host, Run
-from .store import HostRef, Receipt, take_in
+from .models import Follow, Host, Incident, Run
+from .store import HostRef, Receipt, keep_parents, notice, take_in
 from .store.documents import keep_document
 
 T = TypeVar("T")
@@ -65,7 +69,7 @@ class DatabaseFollowStore:
         return await self._in_thread(_resume_point, host, run_id)
 
     async def commit(self, host: FollowedHost, run_id: str, items: Sequence[RunEvent | Refusal]) -> Receipt:
-        return await self._in_thread(_commit, host, items)
+        return await self._in_thread(_commit, host, run_id, items)
 
     async def save_state(self, host: FollowedHost, state: FollowState) -> None:
         await self._in_thread(_save_state, host, state)
@@ -89,6 +93,11 @@ class DatabaseFollowStore:
 
     def close(self) -> None:
         self._threads.shutdown(wait=True)
+
+
+def configured() -> Settings:
+    """The follower's settings, with the limits that hold for every door."""
+    return Settings(limits=configured_limits())
 
 
 def _fresh(work: Callable[..., T], args: tuple[Any, ...]) -> T:
@@ -135,6 +144,7 @@ def _discovered(host: FollowedHost, runs: Sequence[ListedRun], worker: str) -> l
             # Oldest first, so that a later run has the later row.
             [host.tenant_id, host.host_id, [storable(run.run_id) for run in reversed(runs)]],
         )
+        _keep_lineage(host, runs)
         cursor.execute(
             """
                 UPDATE runs_follow SET leased_by = %(worker)s, leased_until = now() + make_interval(secs => %(lease)s)
@@ -153,7 +163,39 @@ def _discovered(host: FollowedHost, runs: Sequence[ListedRun], worker: str) -> l
                 "most": KNOWN,
             },
         )
-        return [original(run_id) for _, run_id in sorted(cursor.fetchall(), reverse=True)]
+        wanted = [original(run_id) for _, run_id in sorted(cursor.fetchall(), reverse=True)]
+        keep_parents(_ref(host), {run.run_id: parent for run in runs if (parent := _parent(host, run))})
+        return wanted
+
+
+def _keep_lineage(host: FollowedHost, runs: Sequence[ListedRun]) -> None:
+    """Notes where runs come from, as far as the host says; what is known already stays."""
+    told = [run for run in runs if run.parent_run_id]
+    if not told:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            UPDATE runs_run r SET parent_run_id = t.parent, parent_sequence = t.sequence, relation = t.relation
+            FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::text[]) AS t (run_id, parent, sequence, relation)
+            WHERE r.tenant_id = %s AND r.host_id = %s AND r.run_id = t.run_id AND r.parent_run_id = ''
+            """,
+            [
+                [storable(run.run_id) for run in told],
+                [storable(run.parent_run_id) for run in told],
+                [run.parent_sequence for run in told],
+                [_relation(run) for run in told],
+                host.tenant_id,
+                host.host_id,
+            ],
+        )
+
+
+def _relation(run: ListedRun) -> str:
+    """A parent alone says nothing: the second major names the source of a fork and the parent of a child alike."""
+    if run.fork_mode in ("replay", "branch"):
+        return run.fork_mode
+    return "child" if run.parent_node_id else ""
 
 
 def _release(worker: str, after: timedelta) -> None:
@@ -196,8 +238,25 @@ def _first_partial(tenant_id: int, run: int) -> int | None:
     return row[0] if row else None
 
 
-def _commit(host: FollowedHost, items: Sequence[RunEvent | Refusal]) -> Receipt:
-    return take_in(HostRef(host.tenant_id, host.host_id, host.slug), items)
+def _commit(host: FollowedHost, run_id: str, items: Sequence[RunEvent | Refusal]) -> Receipt:
+    receipt = take_in(_ref(host), items)
+    if any(isinstance(item, Refusal) and item.reason == ANOTHER_RUN for item in items):
+        notice(_ref(host), run_id, Incident.Kind.FOREIGN_RUN)
+    return receipt
+
+
+def _ref(host: FollowedHost) -> HostRef:
+    return HostRef(host.tenant_id, host.host_id, host.slug)
+
+
+def _parent(host: FollowedHost, run: ListedRun) -> Parent | None:
+    told = {
+        "parentRunId": run.parent_run_id,
+        "parentNodeId": run.parent_node_id,
+        "parentSeq": run.parent_sequence,
+        "forkMode": run.fork_mode,
+    }
+    return parent_in_snapshot(told, major=host.major)
 
 
 def _save_state(host: FollowedHost, state: FollowState) -> None:
@@ -213,6 +272,8 @@ def _save_state(host: FollowedHost, state: FollowState) -> None:
             updated_at=timezone.now(),
         )
         announce(host.tenant_id, {"hosts": None})
+    if over and state.note == UNANNOUNCED_END:
+        notice(_ref(host), state.run_id, Incident.Kind.EARLY_STATUS)
 
 
 def _save_host_state(host: FollowedHost, state: HostState) -> None:

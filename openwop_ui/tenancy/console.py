@@ -52,7 +52,7 @@ class ConsoleSite(AdminSite):
         return redirect(f"{reverse('login')}?next={reverse('admin:index')}")
 
     def admin_view(self, view: Any, cacheable: bool = False) -> Any:
-        inner = super().admin_view(view, cacheable)
+        inner: Callable[..., HttpResponseBase] = super().admin_view(view, cacheable)
 
         @wraps(view)
         def scoped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:

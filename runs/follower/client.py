@@ -109,14 +109,13 @@ class HostClient:
         clock: Clock,
         connections: int = 64,
         max_answer_bytes: int = MAX_ANSWER_BYTES,
-        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._clock = clock
         self._credential = host.credential
         self._max_answer_bytes = max_answer_bytes
-        self._base = httpx.URL(host.origin.rstrip("/"))
+        self._given_origin = host.origin
         self._http = httpx.AsyncClient(
-            transport=transport or _transport(host, connections),
+            transport=_transport(host, connections),
             follow_redirects=False,
             timeout=_TIMEOUTS,
             trust_env=False,
@@ -205,6 +204,20 @@ class HostClient:
                 raise await self._refusal(response)
             return response
         raise WrongAnswer(f"more than {MAX_REDIRECTS} redirects")
+
+    @property
+    def _base(self) -> httpx.URL:
+        try:
+            base = httpx.URL(self._given_origin.rstrip("/"))
+        except httpx.InvalidURL as problem:
+            raise OutOfBounds("the origin is no URL") from problem
+        # A name and password in it would be sent in place of the credential. What no resolver takes is told here,
+        # as resolvers fail on it in ways of their own.
+        labels = base.host.rstrip(".").split(".")
+        can_be = base.scheme in ("http", "https") and all(0 < len(label) < 64 for label in labels)
+        if not can_be or base.userinfo or not 0 < (base.port or 443) < 65536:
+            raise OutOfBounds("the origin is not like https://name or https://name:port")
+        return base
 
     def _same_origin(self, url: httpx.URL, location: str) -> httpx.URL:
         try:

@@ -34,7 +34,7 @@ from .clock import Clock
 from .log import Commit, RunLog, StoreUnavailable
 from .pace import DEFAULT_PACE, Pace
 from .polling import NOT_SERVED, Manners, Poller, is_over, read_page
-from .state import FollowState, Phase
+from .state import UNANNOUNCED_END, FollowState, Phase
 from .store import ListedRun, ResumePoint
 from .stream import StreamEnd, StreamReading
 
@@ -60,6 +60,9 @@ ADVICE = {
     410: "the host keeps the run, or this way to it, no longer; what was read stays",
     426: "the host wants a newer client",
 }
+
+
+NOT_STORED = "the events could not be stored; they are read again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ class RunFollow:
         note_run: NoteRun,
         clock: Clock,
         random: Callable[[], float],
-        manners: Manners | None = None,
+        manners: Manners,
         pace: Pace = DEFAULT_PACE,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
@@ -105,12 +108,12 @@ class RunFollow:
         self._report = report
         self._note_run = note_run
         self._clock = clock
-        self._manners = manners or Manners()
         self._pace = pace
         self._limits = limits
         self._backoff = Backoff(random)
         self._log = RunLog(run_id, resume=resume, commit=commit, clock=clock, limits=limits)
-        self._poller = Poller(client, major=major, log=self._log, manners=self._manners)
+        self._poller = Poller(client, major=major, log=self._log, manners=manners)
+        self._stream_query = 0
         self._checks_done: int | None = None
         """Of the checks for late events; None as long as the run has not ended."""
         self._runs_on = False
@@ -128,8 +131,9 @@ class RunFollow:
         except OutOfBounds as problem:
             return await self._stop(str(problem))
         except StoreUnavailable as problem:
-            logger.warning("events of run %s were not stored (%s); trying again", self._run_id, problem)
-            return await self._retry("the events could not be stored; they are read again")
+            if self.state.last_error != NOT_STORED:
+                logger.warning("events of run %s were not stored: %s", self._run_id, problem)
+            return await self._retry(NOT_STORED)
         except FollowProblem as problem:
             return await self._retry(str(problem))
 
@@ -169,7 +173,7 @@ class RunFollow:
         async with self._client.stream(
             routes.stream(self._major, self._run_id),
             major=self._major,
-            params=routes.STREAM_QUERIES[self._manners.stream_query],
+            params=routes.STREAM_QUERIES[self._stream_query],
             last_event_id=self._log.cursor,
         ) as response:
             if media_type(response.headers) != EVENT_STREAM:
@@ -190,8 +194,9 @@ class RunFollow:
         return Stretch(end, reading.problem, reading.retry, reading.news or reading.lived >= self._pace.lasting)
 
     def _stream_refused(self, refusal: Refused) -> StreamEnd:
-        if refusal.status == 400 and self._manners.stream_query + 1 < len(routes.STREAM_QUERIES):
-            self._manners.stream_query += 1
+        if refusal.status == 400 and self._stream_query + 1 < len(routes.STREAM_QUERIES):
+            # Should less come by the next query than by this one, it leaves gaps, which polls fill.
+            self._stream_query += 1
             return StreamEnd.REOPEN
         if refusal.status not in NOT_SERVED:
             raise refusal
@@ -252,7 +257,7 @@ class RunFollow:
         return await self._finish()
 
     async def _finish(self) -> Turn:
-        note = "" if self._log.has_ended else "the host says that the run has ended; its log has no terminal event"
+        note = "" if self._log.has_ended else UNANNOUNCED_END
         await self._say(Phase.FINISHED, last_error="", retry_at=None, note=note)
         return Turn()
 

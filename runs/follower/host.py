@@ -8,15 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import random as system_random
 
-import httpx
-
 from runs.domain.limits import DEFAULT_LIMITS, Limits
 
 from .backoff import Backoff
 from .client import FollowProblem, HostClient, OutOfBounds, Refused
 from .clock import Clock, SystemClock
-from .discovery import Reading, negotiate, read_run_list
-from .follow_run import ADVICE, PASSING, RunFollow, Turn
+from .discovery import Reading, RunList, negotiate, read_run_list
+from .follow_run import ADVICE, PASSING, RunFollow
 from .log import StoreUnavailable
 from .pace import DEFAULT_PACE, Pace
 from .polling import Manners, is_over
@@ -27,6 +25,10 @@ logger = logging.getLogger(__name__)
 
 RENEGOTIATE = frozenset({400, 406, 410, 426})
 """Answers that may mean that the host speaks another major by now."""
+
+UNAUTHENTICATED = 401
+
+OUR_FAULT = "following failed on this side; the worker's log says how"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,6 @@ class Settings:
     limits: Limits = DEFAULT_LIMITS
     clock: Clock = SystemClock()
     random: Callable[[], float] = system_random
-    transport: Callable[[FollowedHost], httpx.AsyncBaseTransport] | None = None
 
 
 class HostFollow:
@@ -57,13 +58,13 @@ class HostFollow:
         self._pace = settings.pace
         self._clock = settings.clock
         self._want = want
-        transport = settings.transport(host) if settings.transport else None
-        self._client = HostClient(host, clock=self._clock, connections=settings.per_host * 2 + 4, transport=transport)
+        self._client = HostClient(host, clock=self._clock, connections=settings.per_host * 2 + 4)
         self._backoff = Backoff(settings.random)
         self._manners = Manners()
         self._reading: Reading | None = None
         self._negotiate_at = 0.0
         self._ask_store_at = 0.0
+        self._left_alone_until = 0.0
         self._etag = ""
         self._listed: dict[str, ListedRun] = {}
         self._follows: dict[str, RunFollow] = {}
@@ -84,6 +85,9 @@ class HostFollow:
 
     async def _look(self) -> float:
         """Seconds until the next look."""
+        alone = self._left_alone_until - self._clock.monotonic()
+        if alone > 0:
+            return alone
         try:
             if self._reading is None or self._clock.monotonic() >= self._negotiate_at:
                 await self._negotiate()
@@ -121,31 +125,31 @@ class HostFollow:
         reading = self._reading
         if reading is None or self.is_outdated:
             return
-        runs = await self._list(reading) if reading.lists_runs else []
-        news = [run for run in runs if self._listed.get(run.run_id) != run]
+        listed = await self._list(reading)
+        news = [run for run in listed.runs or () if self._listed.get(run.run_id) != run]
         now = self._clock.monotonic()
-        if not news and now < self._ask_store_at:
-            return
-        wanted = await self._store.discovered(self.host, news)
-        # Only now: had the store failed, the news would have to be told again.
-        self._listed |= {run.run_id: run for run in news}
-        self._ask_store_at = now + self._pace.ask_store
-        self._enqueue({*wanted, *self._changed_since_end(news)})
-        await self._say(phase=HostPhase.FOLLOWING, last_error="", retry_at=None, listed_at=self._clock.now())
+        if news or now >= self._ask_store_at:
+            wanted = await self._store.discovered(self.host, news)
+            self._listed |= {run.run_id: run for run in news}
+            self._ask_store_at = now + self._pace.ask_store
+            self._enqueue({*wanted, *self._changed_since_end(news)})
+            await self._say(phase=HostPhase.FOLLOWING, last_error="", retry_at=None, listed_at=self._clock.now())
+        # Only now: had the store failed, an unchanged list would hide the news from the next look.
+        self._etag = listed.etag
 
-    async def _list(self, reading: Reading) -> list[ListedRun]:
+    async def _list(self, reading: Reading) -> RunList:
+        if not reading.lists_runs:
+            return RunList([], "")
         listed = await read_run_list(self._client, reading.major, known=self._listed, etag=self._etag)
         if listed is None:
             self._reading = replace(reading, lists_runs=False)
-            return []
-        if listed.runs is None:
-            return []
-        self._etag = listed.etag
-        # What is no longer listed need not be remembered: should it come back, it is news.
-        shown = {run.run_id for run in listed.runs}
-        self._listed = {run_id: run for run_id, run in self._listed.items() if run_id in shown}
-        self._status_at_end = {run_id: at_end for run_id, at_end in self._status_at_end.items() if run_id in shown}
-        return listed.runs
+            return RunList([], "")
+        if listed.runs is not None:
+            # What is no longer listed need not be remembered: should it come back, it is news.
+            shown = {run.run_id for run in listed.runs}
+            self._listed = {run_id: run for run_id, run in self._listed.items() if run_id in shown}
+            self._status_at_end = {run_id: at_end for run_id, at_end in self._status_at_end.items() if run_id in shown}
+        return listed
 
     def _changed_since_end(self, runs: list[ListedRun]) -> list[str]:
         """A host can go on with a run that it had ended: its status then changes once more."""
@@ -168,6 +172,7 @@ class HostFollow:
             return await self._failed(HostPhase.RETRYING, str(refusal), self._backoff.failed(asked=refusal.asked))
         if refusal.status in RENEGOTIATE:
             self._negotiate_at = 0.0
+        self._left_alone_until = self._clock.monotonic() + self._pace.try_refused
         words = f"{ADVICE.get(refusal.status, 'the host refuses')} ({refusal})"
         return await self._failed(HostPhase.REFUSED, words, self._pace.try_refused)
 
@@ -197,9 +202,10 @@ class HostFollow:
         except Exception:
             logger.exception("following run %s of host %s failed", run_id, self.host.slug)
             self._follows.pop(run_id, None)
+            await self._report(FollowState(run_id, Phase.RETRYING, last_error=OUR_FAULT))
             return self._settings.random() * self._pace.silence
         if turn.again_in is None:
-            self._ended(run_id, follow.state, turn)
+            await self._ended(run_id, follow.state, turn.refusal)
         return turn.again_in
 
     async def _begin(self, run_id: str) -> RunFollow:
@@ -225,15 +231,17 @@ class HostFollow:
         self._follows[run_id] = follow
         return follow
 
-    def _ended(self, run_id: str, state: FollowState, turn: Turn) -> None:
+    async def _ended(self, run_id: str, state: FollowState, refusal: Refused | None) -> None:
         del self._follows[run_id]
         if state.phase is Phase.FINISHED:
             if listed := self._listed.get(run_id):
                 self._status_at_end[run_id] = listed.status if is_over(listed) else None
             return
         self._stopped_until[run_id] = self._clock.monotonic() + self._pace.try_stopped
-        if turn.refusal is not None and turn.refusal.status in RENEGOTIATE:
+        if refusal is not None and refusal.status in RENEGOTIATE:
             self._negotiate_at = 0.0
+        if refusal is not None and refusal.status == UNAUTHENTICATED:
+            await self._refused(refusal)
 
     async def _report(self, state: FollowState) -> None:
         try:

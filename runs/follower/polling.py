@@ -18,17 +18,14 @@ NOT_SERVED = frozenset({404, 405, 501})
 _NO_WAY = frozenset({400, 404, 405, 406, 410, 422, 501})
 """Answers by which a host says that this is not a way to ask. Others say that it can not be asked now."""
 
-
 NO_PAGE = PollPage(())
 
 
 @dataclass(slots=True)
 class Manners:
-    """What was learned about a host, for all of its runs. `way` is the spelling that filled a gap last."""
+    """What was learned about a host, for all of its runs: `way` is the spelling that filled a gap last."""
 
-    counts_from_one: bool = False
     way: int = 0
-    stream_query: int = 0
 
 
 class Poller:
@@ -100,7 +97,6 @@ class Poller:
                 continue
             if self._begins_here(left):
                 self._log.coverage.begin_at(left.last + 1)
-                self._manners.counts_from_one = True
             elif self.streams and left.first not in self._asked_by_stream:
                 self._asked_by_stream.add(left.first)
                 self.wants_stream = True
@@ -119,8 +115,6 @@ class Poller:
     async def _fill(self, hole: Span) -> Span | None:
         """What is still missing of a hole after all ways of asking."""
         left: Span | None = hole
-        if self._manners.counts_from_one and self._begins_here(hole):
-            return hole
         ways = len(list(routes.ways_to(self._major, self._log.run_id, hole.first)))
         for way in sorted(range(ways), key=lambda way: way != self._manners.way):
             while left is not None:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+UNANNOUNCED_END = "the host says that the run has ended; its log has no terminal event"
+"""The note of a run that is FINISHED by the host's word alone."""
+
 
 class Phase(StrEnum):
     """What following one run is at. FINISHED is an end; a STOPPED run is tried again now and then, and at once when its

@@ -66,9 +66,7 @@ class _Lane:
         return self.changed[-1] if self.changed else self.tail
 
 
-def fold_nodes(
-    *, tenant_id: int, fresh: Mapping[int, Sequence[RunEvent]], revised: Iterable[tuple[int, str]]
-) -> None:
+def fold_nodes(*, tenant_id: int, fresh: Mapping[int, Sequence[RunEvent]], revised: Iterable[tuple[int, str]]) -> None:
     """``fresh`` are the events that a batch added to its runs (primary keys), ``revised`` nodes of which a stored
     event has been completed. The caller holds the locks of the runs.
     """
@@ -80,8 +78,10 @@ def fold_nodes(
     if not lanes:
         return
     _load(tenant_id, lanes)
-    for lane in lanes.values():
-        lane.again = lane.again or any(step.sequence <= lane.folded_through for step in lane.steps)
+    pauses = _last_pauses(tenant_id, {run for run, _ in lanes})
+    for (run, _), lane in lanes.items():
+        known = max(lane.folded_through, pauses.get(run, -1))
+        lane.again = lane.again or any(step.sequence <= known for step in lane.steps)
         if lane.steps and not lane.again:
             lane.go_on()
     _fold_again(tenant_id, {key: lane for key, lane in lanes.items() if lane.again})
@@ -104,7 +104,7 @@ def _touched(fresh: Mapping[int, Sequence[RunEvent]]) -> dict[Lane, _Lane]:
 
 
 def _paused(tenant_id: int, fresh: Mapping[int, Sequence[RunEvent]]) -> list[Lane]:
-    """The lanes that were open when a run paused or resumed as a whole; the batch's own lanes included."""
+    """The lanes that were open when a run paused or resumed as a whole, as far as they are stored."""
     pauses = [(run, e.sequence) for run, events in fresh.items() for e in events if e.type in PAUSE_TYPES]
     if not pauses:
         return []
@@ -118,15 +118,19 @@ def _paused(tenant_id: int, fresh: Mapping[int, Sequence[RunEvent]]) -> list[Lan
             """,
             [[run for run, _ in pauses], [sequence for _, sequence in pauses], tenant_id],
         )
-        open_lanes = [(run, node) for run, node in cursor.fetchall()]
-    with_pause = {run for run, _ in pauses}
-    own = [
-        (run, storable(event.node_id))
-        for run in with_pause
-        for event in fresh[run]
-        if event.node_id is not None and event.type in LIFECYCLE_TYPES
-    ]
-    return [*open_lanes, *dict.fromkeys(own)]
+        return [(run, node) for run, node in cursor.fetchall()]
+
+
+def _last_pauses(tenant_id: int, runs: set[int]) -> dict[int, int]:
+    """Where each run last paused or resumed: a step in front of that is a late one, its lane folds again."""
+    kinds = ", ".join(f"'{kind}'" for kind in sorted(PAUSE_TYPES))  # literals, so that the partial index applies
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT run_id, max(sequence) FROM runs_event WHERE tenant_id = %s AND run_id = ANY (%s)"
+            f" AND type IN ({kinds}) GROUP BY run_id",
+            [tenant_id, sorted(runs)],
+        )
+        return dict(cursor.fetchall())
 
 
 def _load(tenant_id: int, lanes: dict[Lane, _Lane]) -> None:
@@ -252,9 +256,7 @@ def _write_lanes(tenant_id: int, lanes: Mapping[Lane, _Lane]) -> None:
 
 
 def _write_attempts(tenant_id: int, lanes: Mapping[Lane, _Lane]) -> None:
-    rows = [
-        (run, node, attempt) for (run, node), lane in lanes.items() for attempt in lane.changed if attempt
-    ]
+    rows = [(run, node, attempt) for (run, node), lane in lanes.items() for attempt in lane.changed if attempt]
     if not rows:
         return
     told = [attempt for _, _, attempt in rows]

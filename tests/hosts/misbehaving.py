@@ -216,9 +216,17 @@ class HostOfMany:
         elif asked.path == "/.well-known/openwop":
             await reply.answer(200, {"protocolVersion": "1.0"})
         elif asked.path == "/v1/runs" and self.lists_runs:
-            await reply.answer(200, {"runs": [run.snapshot() for run in reversed(self.runs)]})
+            await self._answer_list(asked, reply)
         else:
             await self._handle_run(asked, reply)
+
+    async def _answer_list(self, asked: Asked, reply: Reply) -> None:
+        runs = [run.snapshot() for run in reversed(self.runs)]
+        tag = json.dumps([(run["runId"], run["status"]) for run in runs])
+        if asked.headers.get("if-none-match") == tag:
+            await reply.answer(304)
+        else:
+            await reply.answer(200, {"runs": runs}, {"ETag": tag})
 
     async def _handle_run(self, asked: Asked, reply: Reply) -> None:
         path = asked.path.partition("/events")[0]

@@ -295,8 +295,7 @@ def test_the_number_of_queries_does_not_grow_with_the_runs_of_a_batch(host: Host
 # --- Company ---
 
 
-@pytest.mark.database
-@pytest.mark.usefixtures("committed")
+@pytest.mark.usefixtures("transactional_db")
 def test_four_at_once_neither_lock_each_other_out_nor_store_anything_twice() -> None:
     host = make_host(make_tenant())
     straight = make_host(host.tenant, "straight")
@@ -334,8 +333,7 @@ def test_four_at_once_neither_lock_each_other_out_nor_store_anything_twice() -> 
     assert rows_of(host) == rows_of(straight)
 
 
-@pytest.mark.database
-@pytest.mark.usefixtures("committed")
+@pytest.mark.usefixtures("transactional_db")
 def test_what_was_committed_before_a_failure_stays_and_the_rest_can_be_sent_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

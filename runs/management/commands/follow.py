@@ -10,9 +10,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from openwop_ui.tenancy.lookup import tenant_named
 from openwop_ui.tenancy.scope import tenant_scope
-from runs.follow_store import DatabaseFollowStore
+from runs.domain.storable import storable
+from runs.follow_store import DatabaseFollowStore, configured
 from runs.follower.worker import follow_forever
-from runs.models import Host
+from runs.models import Follow, Host
 from runs.store import ref
 
 
@@ -30,6 +31,10 @@ class Command(BaseCommand):
             host = Host.objects.filter(tenant_id=tenant.pk, slug=options["host"]).first()
         if host is None or not host.origin:
             raise CommandError(f"There is no host {options['host']!r} with an origin in {tenant.slug}.")
+        if options["run"]:
+            with tenant_scope(tenant.pk):
+                # A host without a list of its runs is followed for those that are known in another way.
+                Follow.objects.get_or_create(tenant_id=tenant.pk, host_id=host.pk, run_id=storable(options["run"]))
         store = DatabaseFollowStore(only=ref(host), run_id=options["run"])
         self.stderr.write(f"Following {host.slug} at {host.origin}. Ctrl-C stops.")
         try:
@@ -43,5 +48,5 @@ async def _until_told(store: DatabaseFollowStore) -> None:
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(follow_forever(store, stop=stop), name="follower")
+        tasks.create_task(follow_forever(store, stop=stop, settings=configured()), name="follower")
         tasks.create_task(store.renew_leases(stop), name="leases")

@@ -28,7 +28,8 @@ SHOWN = 20
 
 class Command(BaseCommand):
     help = (
-        "Takes in files of events: NDJSON, a JSON array or one event, also gzipped. Taking a file in again changes\n"
+        "Takes in files of events: NDJSON, a JSON array or one event, debug bundles, CloudEvents (one, one a line, a\n"
+        "batch); plain, .gz or .zst. What a file holds is told by its first bytes. Taking a file in again changes\n"
         "nothing. Prints a receipt for each file; with --json one JSON object a line, which names its file when\n"
         "there are several. A host that does not exist is made, without an origin.\n\n"
         "Exit status: 0 when nothing was refused, 2 when something was, 1 on a failure."
@@ -114,7 +115,8 @@ def readable(name: str, receipt: Receipt) -> str:
     if receipt.refused_total > SHOWN:
         lines.append(f"  … and {receipt.refused_total - SHOWN:,} more; --json lists the first 1,000")
     for noticed in receipt.incidents[:SHOWN]:
-        lines.append(f"  noticed, {noticed.run_id} at {noticed.sequence}: {noticed.message}")
+        place = "" if noticed.sequence is None else f" at {noticed.sequence}"
+        lines.append(f"  noticed, {noticed.run_id}{place}: {noticed.message}")
     if receipt.incidents_total > SHOWN:
         lines.append(f"  … and {receipt.incidents_total - SHOWN:,} more; --json lists the first 1,000")
     for run_id, through in list(receipt.runs.items())[:SHOWN]:

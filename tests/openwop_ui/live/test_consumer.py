@@ -23,7 +23,7 @@ from openwop_ui.tenancy.scope import tenant_scope
 from runs.models import Host
 from tests.factories import make_event, make_host, make_log, make_member, make_tenant, take
 
-pytestmark = [pytest.mark.database, pytest.mark.usefixtures("committed")]
+pytestmark = pytest.mark.usefixtures("transactional_db")
 
 REFUSED, MALFORMED = 4403, 4400
 

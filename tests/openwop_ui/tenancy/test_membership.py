@@ -65,6 +65,14 @@ def test_each_role_includes_the_ones_before(role: Role, other: Role, includes: b
 
 
 @pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("value", ["%00", "%ED%A0%80", "%F0%9F%A7%A0", "9" * 30, "-1", "'", "%25", "%5C", "a" * 4000])
+def test_a_page_takes_whatever_stands_in_its_query(tenant: Tenant, page: str, value: str) -> None:
+    names = ("host", "status", "q", "node", "type", "kind", "ref", "tag", "agent", "state", "seq", "from", "to", "tz")
+    answer = logged_in(tenant).get(f"{page}?{'&'.join(f'{name}={value}' for name in names)}")
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_an_outsider_can_not_tell_a_tenant_from_none(tenant: Tenant, page: str) -> None:
     outsider = logged_in(make_tenant("globex"), "oscar")
     foreign, unknown = outsider.get(page), outsider.get(page.replace("acme", "none"))

@@ -13,6 +13,7 @@ from runs.domain.limits import Limits
 from runs.follower.client import HostClient
 from runs.follower.follow_run import RunFollow
 from runs.follower.pace import Pace
+from runs.follower.polling import Manners
 from runs.follower.state import FollowState, Phase
 from runs.follower.store import ListedRun, ResumePoint
 from tests.hosts import misbehaving as acts
@@ -60,6 +61,7 @@ class Following:
             note_run=self._note,
             clock=self.clock,
             random=lambda: 0.5,
+            manners=Manners(),
             pace=pace or QUICK,
             limits=limits or Limits(),
         )

@@ -9,6 +9,7 @@ import pytest
 from openwop_ui.demo import RECORDINGS as DEMO_RECORDINGS
 from runs.follower.client import HostClient
 from runs.follower.follow_run import RunFollow
+from runs.follower.polling import Manners
 from runs.follower.state import Phase
 from runs.follower.store import ResumePoint
 from tests.hosts.follow_doubles import FastClock, MemoryStore, followed
@@ -48,6 +49,7 @@ async def follow(host: MisbehavingHost, store: MemoryStore) -> RunFollow:
             note_run=lambda _: asyncio.sleep(0),
             clock=clock,
             random=lambda: 0.5,
+            manners=Manners(),
         )
         try:
             async with asyncio.timeout(10):

@@ -26,6 +26,11 @@ def run_of(run_id: str, length: int = 6, *behaviour: acts.Act, visible: int | No
     return MisbehavingHost(log_of(length, run_id=run_id), acts=list(behaviour), run_id=run_id, visible=visible)
 
 
+def beating_run(run_id: str) -> MisbehavingHost:
+    """Never ends, and its streams never fall silent: nothing but a place given lets another one in."""
+    return run_of(run_id, 6, *[acts.stall(2, beats=True)] * 99, visible=2)
+
+
 @asynccontextmanager
 async def working(
     store: MemoryStore, *, places: int = 200, per_host: int = 32, pace: Pace = QUICK
@@ -111,7 +116,7 @@ async def test_a_run_that_changes_after_its_end_is_looked_at_again() -> None:
 
 
 async def test_one_tenant_with_many_live_runs_does_not_keep_another_waiting() -> None:
-    busy = HostOfMany([run_of(f"busy-{n}", visible=2) for n in range(30)])
+    busy = HostOfMany([beating_run(f"busy-{n}") for n in range(30)])
     small, store = HostOfMany([run_of("small")]), MemoryStore()
     async with busy.serving() as one, small.serving() as two:
         store.hosts = [followed(one, tenant_id=1, host_id=1)]
@@ -125,7 +130,7 @@ async def test_one_tenant_with_many_live_runs_does_not_keep_another_waiting() ->
 
 
 async def test_places_are_shared_by_all_runs_in_turn() -> None:
-    host, store = HostOfMany([run_of(f"run-{n}", visible=2) for n in range(10)]), MemoryStore()
+    host, store = HostOfMany([beating_run(f"run-{n}") for n in range(10)]), MemoryStore()
     async with host.serving() as origin:
         store.hosts = [followed(origin)]
         async with working(store, places=3):
@@ -135,7 +140,7 @@ async def test_places_are_shared_by_all_runs_in_turn() -> None:
 
 
 async def test_a_host_takes_no_more_streams_than_its_share() -> None:
-    host, store = HostOfMany([run_of(f"run-{n}", visible=2) for n in range(10)]), MemoryStore()
+    host, store = HostOfMany([beating_run(f"run-{n}") for n in range(10)]), MemoryStore()
     async with host.serving() as origin:
         store.hosts = [followed(origin)]
         async with working(store, per_host=2):
@@ -161,6 +166,44 @@ async def test_a_wrong_credential_is_said_and_a_new_one_is_used_at_once() -> Non
 
     assert store.host_states[-1].last_error == ""
     assert store.host_states[-1].phase is HostPhase.FOLLOWING
+
+
+ORIGINS_THAT_ARE_NONE = [
+    "",
+    "agents.example",
+    "ftp://agents.example",
+    "http://a:b@agents.example",
+    "http://agents.example:99999",
+    "http://agents..example",
+    f"http://{'a' * 64}.example",
+    "http://\x7f",
+]
+
+
+async def test_a_credential_that_only_runs_are_asked_for_marks_the_host() -> None:
+    host, store = HostOfMany([run_of("run", 6, acts.answer(401))], lists_runs=False), MemoryStore()
+    async with host.serving() as origin:
+        store.hosts = [followed(origin)]
+        store.known[(1, 1)] = ["run"]
+        async with working(store):
+            await until(lambda: store.host_states and store.host_states[-1].phase is HostPhase.REFUSED)
+            await asyncio.sleep(60 / SPEED)
+
+    assert store.host_states[-1].phase is HostPhase.REFUSED
+    assert store.host_states[-1].last_error.startswith("the host does not accept the credential")
+
+
+@pytest.mark.parametrize("origin", ORIGINS_THAT_ARE_NONE)
+async def test_an_origin_that_is_none_stands_in_nobodys_way(origin: str) -> None:
+    host, store = HostOfMany([run_of("run")]), MemoryStore()
+    async with host.serving() as good:
+        store.hosts = [followed(origin, tenant_id=1, host_id=1), followed(good, tenant_id=2, host_id=2)]
+        async with working(store):
+            await until(lambda: finished(store) == {"run"})
+            await until(lambda: any(state.phase is HostPhase.REFUSED for state in store.host_states))
+
+    refused = [state.last_error for state in store.host_states if state.phase is HostPhase.REFUSED]
+    assert refused[0].startswith("the origin is")
 
 
 async def test_a_run_that_was_stopped_is_tried_again_later() -> None:
