@@ -1,25 +1,56 @@
-"""What is remembered and who wrote it, over REST. Reads only: the ledger follows the events."""
+"""What is remembered and who wrote it, over REST. The ledger follows the events; what can be handed in are entries as
+they were read from a host's memory."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from django.http import HttpResponse
+from django.http.request import UnreadablePostError
+from django.utils import timezone
 from ninja import Query, Router
 from typing_extensions import TypedDict  # the documentation needs this one below Python 3.12
 
-from openwop_ui.rest import LARGEST_PAGE, ApiRequest, Invalid, NotFound, answer, requires
+from openwop_ui.rest import (
+    LARGEST_PAGE,
+    ApiError,
+    ApiRequest,
+    Invalid,
+    NotFound,
+    Unsupported,
+    answer,
+    refers_to,
+    requires,
+)
 from openwop_ui.tenancy.models import Scope
 from openwop_ui.tenancy.scope import tenant_scope
 from runs import converters as _converters  # noqa: F401 - registers <projected:…>
+from runs.domain.event import Refusal
 from runs.domain.projection import project
+from runs.models import Host
+from runs.store import HostRef, ref
 
 from . import queries
-from .queries import BrokenCursor, EntryFacts, EntryFilter, EntryRow, WriteList, WriteRow
+from .domain.memory_batch import NotABatch, read_batch
+from .observations import Kept, Source, take_batch
+from .queries import (
+    BrokenCursor,
+    EntryContent,
+    EntryFacts,
+    EntryFilter,
+    EntryRow,
+    ObservationRow,
+    WriteList,
+    WriteRow,
+)
 
 LONGEST_ID = 1500
 """Characters, as the protocol's schema of a memory entry has it."""
+MAX_MEMORY_BYTES = 32 * 1024 * 1024
+"""Largest body with memory entries: all of it is read before any of it is kept."""
+LISTED = 1000
+JSON = "application/json"
 
 Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="The most items on the page")]
 
@@ -37,14 +68,18 @@ class LastWrite(TypedDict):
 
 
 class EntryItem(TypedDict):
-    """An entry that events speak of. `path` is its address behind `/v1/ledger/entries/`; `writers` counts the
-    different pairs of node and agent among its writes. `tags` are those of its newest write."""
+    """An entry that events speak of or that was seen. `path` is its address behind `/v1/ledger/entries/`; `writers`
+    counts the different pairs of node and agent among its writes. `tags` are those of its newest write. `state` is
+    announced, stored, expired or gone (no longer readable); `excerpt` is the beginning of its content, where it is
+    known and may be shown in a list."""
 
     host: str
     memoryRef: str
     memoryId: str
     path: str
     state: str
+    excerpt: str | None
+    expiresAt: datetime | None
     tags: list[str]
     writes: int
     writers: int
@@ -75,8 +110,32 @@ class WritePage(TypedDict):
     nextCursor: str | None
 
 
+class ObservationItem(TypedDict):
+    """The entry as it was found at `observedAt`, and unchanged at `until`. `outcome` is content or gone, `source` is
+    read, push or import. `content` is null where there was none and once its time is past; with `cut` it is the
+    beginning of it only. `sha256` is over its UTF-8. `redactions` counts the markers that the host put in place of
+    secrets."""
+
+    observedAt: datetime
+    until: datetime
+    outcome: str
+    source: str
+    content: str | None
+    cut: bool
+    sha256: str | None
+    tags: list[str]
+    createdAt: datetime | None
+    expiresAt: datetime | None
+    redactions: int
+    looksSecret: bool
+    changed: list[str]
+
+
 class EntryDetail(TypedDict):
-    """`unattributed` counts the writes that name no node. `stateReason` is empty where the state needs none."""
+    """`unattributed` counts the writes that name no node. `stateReason` is empty where the state needs none.
+    `content` is the newest that was seen, whole, and null unless the state is stored. `observations` are the newest of
+    `observationsTotal`; `error` says why the last attempt to read the entry failed, which says nothing about the entry.
+    """
 
     host: str
     memoryRef: str
@@ -84,6 +143,13 @@ class EntryDetail(TypedDict):
     path: str
     state: str
     stateReason: str
+    content: str | None
+    createdAt: datetime | None
+    expiresAt: datetime | None
+    seenAt: datetime | None
+    error: str | None
+    observations: list[ObservationItem]
+    observationsTotal: int
     tags: list[str]
     firstWriteAt: datetime | None
     lastWriteAt: datetime | None
@@ -103,7 +169,8 @@ def list_entries(
     limit: Limit = 50,
     cursor: str | None = None,
 ) -> HttpResponse:
-    """Memory entries, the last written first. Events announce entries and never hold their content."""
+    """Memory entries, the last written first. Events announce entries and never hold their content, which is known only
+    where a host's memory is read or was handed in."""
     tenant = request.auth.tenant_id
     with tenant_scope(tenant):
         try:
@@ -126,6 +193,8 @@ def _entry_item(row: EntryRow) -> EntryItem:
         "memoryId": row.memory_id,
         "path": _path(row),
         "state": row.state,
+        "excerpt": row.excerpt,
+        "expiresAt": row.expires_at,
         "tags": list(row.tags),
         "writes": row.writes,
         "writers": row.writers,
@@ -152,19 +221,21 @@ def get_entry(
     request: ApiRequest, host: str, memory_ref: str, memory_id: str, limit: Limit = 50, cursor: str | None = None
 ) -> HttpResponse:
     """One entry with all of its writes, newest first and in pages: who wrote it, in which run, at which event."""
-    tenant = request.auth.tenant_id
+    tenant, now = request.auth.tenant_id, timezone.now()
     with tenant_scope(tenant):
-        found = queries.find_entry(tenant, host, memory_ref, memory_id)
+        found = queries.find_entry(tenant, host, memory_ref, memory_id, now=now)
         if found is None:
             raise NotFound("entry")
         try:
             writes = queries.entry_writes(tenant, found.pk, before=cursor, limit=limit)
         except BrokenCursor:
             raise _not_a_cursor() from None
-    return answer(_entry_detail(found, writes))
+        content = queries.entry_content(tenant, found, now=now, whole=True)
+    return answer(_entry_detail(found, writes, content))
 
 
-def _entry_detail(entry: EntryFacts, writes: WriteList) -> EntryDetail:
+def _entry_detail(entry: EntryFacts, writes: WriteList, content: EntryContent) -> EntryDetail:
+    shown = content.shown
     return {
         "host": entry.host,
         "memoryRef": entry.memory_ref,
@@ -172,6 +243,13 @@ def _entry_detail(entry: EntryFacts, writes: WriteList) -> EntryDetail:
         "path": _path(entry),
         "state": entry.state,
         "stateReason": entry.state_reason,
+        "content": shown.content if shown and entry.state == queries.STORED else None,
+        "createdAt": shown.created_at if shown else None,
+        "expiresAt": shown.expires_at if shown else None,
+        "seenAt": content.seen_at,
+        "error": content.error or None,
+        "observations": [_observation_item(row) for row in content.rows],
+        "observationsTotal": content.total,
         "tags": list(entry.tags),
         "firstWriteAt": entry.first_write_at,
         "lastWriteAt": entry.last_write_at,
@@ -180,6 +258,24 @@ def _entry_detail(entry: EntryFacts, writes: WriteList) -> EntryDetail:
         "runs": entry.runs,
         "unattributed": entry.unattributed,
         "writes": {"items": [_write_item(row) for row in writes.rows], "nextCursor": writes.older},
+    }
+
+
+def _observation_item(row: ObservationRow) -> ObservationItem:
+    return {
+        "observedAt": row.observed_at,
+        "until": row.until,
+        "outcome": row.outcome,
+        "source": row.source,
+        "content": row.content,
+        "cut": row.is_cut,
+        "sha256": row.digest,
+        "tags": list(row.tags),
+        "createdAt": row.created_at,
+        "expiresAt": row.expires_at,
+        "redactions": row.redactions,
+        "looksSecret": row.looks_secret,
+        "changed": list(row.changed),
     }
 
 
@@ -195,3 +291,111 @@ def _write_item(row: WriteRow) -> WriteItem:
         "agent": row.agent,
         "tags": list(row.tags),
     }
+
+
+class RefusedEntry(TypedDict):
+    """`index` is the entry's place among those handed in, from 0. `field` is the member that is to blame, if one is."""
+
+    index: int
+    reason: str
+    field: str | None
+
+
+class MemoryReceipt(TypedDict):
+    """What became of the entries. `accepted` ones say something new about what memory holds, `repeated` ones what was
+    known. The first thousand refused ones are listed."""
+
+    accepted: int
+    repeated: int
+    refused: list[RefusedEntry]
+    refusedTotal: int
+
+
+_ENTRIES_IN = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {
+                "schema": {
+                    "type": "object",
+                    "required": ["memoryRef", "entries"],
+                    "properties": {
+                        "memoryRef": {"type": "string", "minLength": 1, "description": "The scope they were read in"},
+                        "entries": {"type": "array", "items": {"$ref": "/schemas/memory-entry.json"}},
+                    },
+                }
+            }
+        },
+    },
+    "responses": {
+        413: refers_to("error", "Larger than MAX_MEMORY_BYTES"),
+        415: refers_to("error", "Not JSON"),
+        422: {"description": "Not entries of one scope, or every entry was refused"},
+    },
+}
+
+
+@router.put("/hosts/{slug:host}/memory", auth=requires(Scope.INGEST), response=MemoryReceipt, openapi_extra=_ENTRIES_IN)
+def put_memory(request: ApiRequest, host: str) -> HttpResponse:
+    """Takes entries as they were read from a host's memory. Each is kept as what was seen now: what was seen before
+    stays beside it. Bad entries are refused by themselves; the others are on disk when the answer comes.
+    """
+    known = _host(request, host)
+    try:
+        batch = read_batch(_body(request))
+    except NotABatch as problem:
+        raise Invalid("body", problem.field, str(problem)) from None
+    return _receipt_answer(take_batch(known, batch, source=Source.PUSH), batch.refused)
+
+
+def _host(request: ApiRequest, slug: str) -> HostRef:
+    tenant = request.auth.tenant_id
+    with tenant_scope(tenant):
+        host = Host.objects.filter(tenant_id=tenant, slug=slug).first()
+    if host is None:
+        raise NotFound("host")
+    return ref(host)
+
+
+def _body(request: ApiRequest) -> bytes:
+    if (request.content_type or "").lower() != JSON:
+        raise Unsupported(f"Content-Type {request.content_type or 'is missing'}: it is {JSON}.", supported=[JSON])
+    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding != "identity":
+        raise Unsupported(
+            f"Content-Encoding {encoding}: it is identity.",
+            supported=["identity"],
+            headers={"Accept-Encoding": "identity"},
+        )
+    declared = request.headers.get("Content-Length", "")
+    if declared.isdigit() and int(declared) > MAX_MEMORY_BYTES:
+        raise _too_large()
+    try:
+        body = request.read(MAX_MEMORY_BYTES + 1)
+    except UnreadablePostError:
+        raise ApiError(400, "incomplete_body", "The body ended before its end.") from None
+    if len(body) > MAX_MEMORY_BYTES:
+        raise _too_large()
+    return body
+
+
+def _too_large() -> ApiError:
+    return ApiError(
+        413,
+        "too_large",
+        f"The body has more than MAX_MEMORY_BYTES ({MAX_MEMORY_BYTES} bytes). It was not kept.",
+        details={"limit": "MAX_MEMORY_BYTES", "bytes": MAX_MEMORY_BYTES},
+    )
+
+
+def _receipt_answer(kept: Kept, refused: tuple[Refusal, ...]) -> HttpResponse:
+    said: MemoryReceipt = {
+        "accepted": kept.changed,
+        "repeated": kept.same + kept.late,
+        "refused": [{"index": one.index, "reason": one.reason, "field": one.field} for one in refused[:LISTED]],
+        "refusedTotal": len(refused),
+    }
+    if refused and not kept.changed + kept.same + kept.late:
+        failed: dict[str, Any] = {"error": "all_refused", "message": "Every entry was refused.", **said}
+        return answer(failed, status=422)
+    return answer(said)

@@ -1,6 +1,8 @@
-"""What is remembered and who wrote it: a reading of the event log.
+"""What is remembered and who wrote it: a reading of the event log, and what was seen of the entries themselves.
 
-All of these rows are derived. ``store`` is the only writer; dropping them and reading the log again gives them back.
+``Observation`` holds facts of its own, ``ContentState`` how they are gathered; ``observations`` is their only writer.
+All other rows are derived: ``store`` is their only writer, and dropping them and reading the log and the observations
+again gives them back.
 """
 
 from __future__ import annotations
@@ -23,7 +25,11 @@ class MemoryScope(models.Model):
 
 
 class MemoryEntry(models.Model):
-    """An entry that events speak of. Its id is derived from its address (host, memory ref, memory id)."""
+    """An entry that events speak of or that was seen. Its id is derived from its address (host, memory ref, memory id).
+
+    Without an event that names it, ``first_at`` and ``last_at`` are the time of its first observation, and it has no
+    last run.
+    """
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.BigIntegerField()
@@ -36,8 +42,8 @@ class MemoryEntry(models.Model):
     attributed_count = models.BigIntegerField(default=0)
     first_at = models.DateTimeField()
     last_at = models.DateTimeField()
-    last_run_id = models.BigIntegerField()
-    last_sequence = models.BigIntegerField()
+    last_run_id = models.BigIntegerField(null=True)
+    last_sequence = models.BigIntegerField(null=True)
 
     class Meta:
         indexes: ClassVar = [
@@ -135,3 +141,90 @@ class ReadingCursor(models.Model):
     event_count = models.BigIntegerField(default=0)
     revision = models.IntegerField(default=0)
     reader = models.IntegerField(default=1)
+
+
+class Observation(models.Model):
+    """An entry as it was found at one moment, and kept because it differs from what was found before.
+
+    Append-only, and numbered per entry. It names the entry by its address, so that an entry which no event speaks of
+    outlives the derived rows. Finding the same again is no row: ``ContentState.seen_at`` tells of it, and the next
+    different observation takes that time over into ``unchanged_until``, which is about the one before it.
+    """
+
+    class Outcome(models.TextChoices):
+        CONTENT = "content"
+        GONE = "gone"
+
+    class Source(models.TextChoices):
+        READ = "read"
+        PUSH = "push"
+        IMPORT = "import"
+
+    pk = models.CompositePrimaryKey("tenant_id", "entry_id", "number")
+    tenant_id = models.BigIntegerField()
+    entry_id = models.UUIDField()
+    number = models.IntegerField()
+    host_id = models.BigIntegerField()
+    memory_ref = models.TextField()
+    memory_id = models.TextField()
+    outcome = models.TextField(choices=Outcome.choices)
+    source = models.TextField(choices=Source.choices)
+    observed_at = models.DateTimeField()
+    unchanged_until = models.DateTimeField(null=True)
+    content = models.TextField(null=True)  # noqa: DJ001 - null says that none came, "" is a content
+    digest = models.BinaryField(max_length=32, null=True)
+    tags = ArrayField(models.TextField(), default=list)
+    created_at_reported = models.DateTimeField(null=True)
+    expires_at = models.DateTimeField(null=True)
+    redactions = models.IntegerField(default=0)
+    looks_secret = models.BooleanField(default=False)
+    detail = models.TextField(blank=True)
+
+
+class ContentState(models.Model):
+    """How the content of one entry stands, in short, and when its host is asked for it.
+
+    ``outcome``, ``excerpt`` and ``expires_at`` sum up the observations up to ``number``; null says that there is none.
+    ``expires_at`` is forgotten when an entry is gone before. ``error`` is why the last attempt brought nothing: that is
+    no fact about the entry, so it stands here and not among the observations.
+    """
+
+    class Urgency(models.IntegerChoices):
+        WRITTEN = 0
+        BACKLOG = 1
+        AGAIN = 2
+
+    pk = models.CompositePrimaryKey("tenant_id", "entry_id")
+    tenant_id = models.BigIntegerField()
+    entry_id = models.UUIDField()
+    host_id = models.BigIntegerField()
+    number = models.IntegerField(default=0)
+    outcome = models.TextField(null=True, choices=Observation.Outcome.choices)  # noqa: DJ001 - null: never seen
+    excerpt = models.TextField(null=True)  # noqa: DJ001 - null: none that a list may show
+    expires_at = models.DateTimeField(null=True)
+    seen_at = models.DateTimeField(null=True)
+    unchanged = models.IntegerField(default=0)
+    urgency = models.SmallIntegerField(choices=Urgency.choices, default=Urgency.BACKLOG)
+    next_at = models.DateTimeField(null=True)
+    failures = models.IntegerField(default=0)
+    error = models.TextField(blank=True)
+    error_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(
+                fields=["tenant_id", "host_id", "urgency", "next_at"],
+                condition=models.Q(next_at__isnull=False),
+                name="content_due",
+            ),
+            models.Index(
+                fields=["tenant_id", "outcome", "expires_at"],
+                condition=models.Q(outcome__isnull=False),
+                name="content_by_outcome",
+            ),
+            models.Index(
+                fields=["tenant_id", "host_id", "-error_at"],
+                condition=models.Q(failures__gt=0),
+                name="content_failed",
+            ),
+        ]

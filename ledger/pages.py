@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from runs.pages import Page
 from runs.queries import Option
 
-from .queries import EntryFacts, EntryRow, LineageRow, WriteRow
+from .queries import EntryContent, EntryFacts, EntryRow, HostReading, LineageRow, WriteRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +35,38 @@ class LedgerPage(Page):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryPage(Page):
     entry: EntryFacts
+    content: EntryContent
     writes: tuple[WriteRow, ...]
     writes_total: int
     older: str | None
     newer: str | None
     lineage_in: tuple[LineageRow, ...]
     lineage_out: tuple[LineageRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteForm:
+    """How a host's memory is read, as a form says it. ``way`` is "", a preset or "custom", which has the rest."""
+
+    way: str
+    list_path: str
+    entry_path: str
+    major: int
+    ref: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostMemoryPage(Page):
+    """``suggested`` is the preset for what the host calls itself, "" where there is none."""
+
+    slug: str
+    name: str
+    origin: str
+    following: bool
+    form: RouteForm
+    may_change: bool
+    presets: tuple[Option, ...]
+    suggested: str
+    implementation: str
+    reading: HostReading

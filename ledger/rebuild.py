@@ -1,4 +1,7 @@
-"""Proves that the ledger is a reading of the log: takes it away, reads the log again, and compares row by row."""
+"""Proves that the ledger is a reading of the log: takes it away, reads the log again, and compares row by row.
+
+Observations are facts: they stay, and bring back the entries that no event names.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,16 @@ from django.utils import timezone
 from openwop_ui.live.announce import announce
 from openwop_ui.tenancy.scope import tenant_scope
 
-from .store import DERIVED, RUNS_AT_ONCE, Stretch, hold_reading, read_on, read_stretches
+from .store import (
+    DERIVED,
+    RUNS_AT_ONCE,
+    Stretch,
+    bring_back_observed,
+    hold_observing,
+    hold_reading,
+    read_on,
+    read_stretches,
+)
 
 TABLES = tuple(reversed(DERIVED))
 SAMPLES = 5
@@ -36,16 +48,18 @@ def rebuild(tenant_id: int, *, check: bool = False, now: datetime | None = None)
     """Reads a tenant's log again, and returns what differs from the ledger before.
 
     What nobody has read yet is read first, so that it is no difference. With ``check`` nothing is changed. Readers
-    of the log leave while it works; pages keep seeing the ledger before.
+    of the log leave while it works, and new observations wait; pages keep seeing the ledger before.
     """
     differences: list[Difference] = []
     try:
         with tenant_scope(tenant_id, durable=True):
             hold_reading(tenant_id)
+            hold_observing(tenant_id)
             while read_on(tenant_id, now or timezone.now()):
                 pass
             _set_aside(tenant_id)
             _read_again(tenant_id)
+            bring_back_observed(tenant_id)
             differences = [_difference(tenant_id, table) for table in TABLES]
             if check:
                 raise _TakeBack

@@ -1,5 +1,8 @@
 """Reads the log on, and writes what it says about memory. The only writer of the ledger's derived tables.
 
+Entries come from events that name them, and from observations of entries that no event may have named. Whichever comes
+first, the same rows come out.
+
 Reading is idempotent: a row's key is the event it rests on. One reader works on a tenant at a time; a second one
 finds the tenant taken and leaves.
 """
@@ -21,6 +24,7 @@ from openwop_ui.tenancy.scope import tenant_scope
 from runs.domain.storable import storable
 
 from .domain.reading import READER, TYPES, Address, Merged, Written, entry_id, read_fact, scope_id
+from .models import ContentState
 
 RUNS_AT_ONCE = 200
 EVENTS_AT_ONCE = 20_000
@@ -44,6 +48,7 @@ DERIVED = (
 )
 
 _READING = 0x6C656467  # first half of the advisory lock, the tenant is the second
+_OBSERVING = 0x6F627376
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +121,11 @@ class _Unread:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """How many facts a reading held, which stretches it read and which it left for the next one."""
+    """How many facts a reading held, the entries that they are new to, the stretches it read and those it left for the
+    next one."""
 
     facts: int
+    entries: tuple[UUID, ...]
     taken: tuple[Stretch, ...]
     left: tuple[Stretch, ...]
 
@@ -157,6 +164,7 @@ def read_on(tenant_id: int, now: datetime, *, recent: bool = False) -> bool:
         unread = _unread(tenant_id, now, recent=recent)
     read = read_stretches(tenant_id, [run.stretch() for run in unread])
     _move_cursors(tenant_id, read.taken)
+    _ask_for_content(tenant_id, read.entries, now)
     if read.facts:
         announce(tenant_id, {"ledger": None})
     return bool(read.left) or len(unread) >= RUNS_AT_ONCE
@@ -164,8 +172,23 @@ def read_on(tenant_id: int, now: datetime, *, recent: bool = False) -> bool:
 
 def hold_reading(tenant_id: int) -> None:
     """Waits until nobody reads this tenant's log, and keeps others from it until the transaction ends."""
+    _lock("pg_advisory_xact_lock", _READING, tenant_id)
+
+
+def hold_observing(tenant_id: int) -> None:
+    """Waits until nobody adds observations, and keeps others from it until the transaction ends. To be called before
+    rows are locked."""
+    _lock("pg_advisory_xact_lock", _OBSERVING, tenant_id)
+
+
+def share_observing(tenant_id: int) -> None:
+    """Those who add observations work beside each other and beside the reader of the log, but not beside a rebuild."""
+    _lock("pg_advisory_xact_lock_shared", _OBSERVING, tenant_id)
+
+
+def _lock(function: str, lock: int, tenant_id: int) -> None:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s::int)", [_READING, tenant_id % 2**31])
+        cursor.execute(f"SELECT {function}(%s, %s::int)", [lock, tenant_id % 2**31])
 
 
 def _is_free(tenant_id: int) -> bool:
@@ -177,9 +200,11 @@ def _is_free(tenant_id: int) -> bool:
 
 def _forget(tenant_id: int) -> None:
     """Takes the tenant's ledger away: rows of another version of the reading would stay beside the new ones."""
+    hold_observing(tenant_id)
     with connection.cursor() as cursor:
         for table in (*DERIVED, "ledger_readingcursor"):
             cursor.execute(f"DELETE FROM {table} WHERE tenant_id = %s", [tenant_id])  # noqa: S608 - constants
+    bring_back_observed(tenant_id)
 
 
 def _unread(tenant_id: int, now: datetime, *, recent: bool) -> list[_Unread]:
@@ -225,8 +250,8 @@ def read_stretches(tenant_id: int, stretches: Sequence[Stretch]) -> Read:
     rows = _Rows()
     for run, host, sequence, type_, at, body in _memory_events(tenant_id, taken):
         _add(rows, run, host, sequence, at, read_fact(type_, body))
-    _write_rows(tenant_id, rows)
-    return Read(facts=len(rows.writes) + len(rows.merges), taken=taken, left=left)
+    entries = _write_rows(tenant_id, rows)
+    return Read(facts=len(rows.writes) + len(rows.merges), entries=entries, taken=taken, left=left)
 
 
 def _fitting(tenant_id: int, stretches: Sequence[Stretch]) -> tuple[tuple[Stretch, ...], tuple[Stretch, ...]]:
@@ -366,8 +391,8 @@ def _storable(address: Address | None) -> Address | None:
     return address and Address(storable(address.memory_ref), storable(address.memory_id))
 
 
-def _write_rows(tenant_id: int, rows: _Rows) -> None:
-    """Writes the facts, then counts those that are new in their entries.
+def _write_rows(tenant_id: int, rows: _Rows) -> tuple[UUID, ...]:
+    """Writes the facts, then counts those that are new in their entries, and returns these entries.
 
     The facts' keys to their entries are checked at commit: an entry is written after its first write, with its sums.
     """
@@ -375,7 +400,9 @@ def _write_rows(tenant_id: int, rows: _Rows) -> None:
     new |= _copied(tenant_id, "ledger_merge", rows.merges)
     _copied(tenant_id, "ledger_mergesource", rows.sources)
     _copied(tenant_id, "ledger_taggedsource", rows.tagged)
-    _count_scopes(tenant_id, rows, _count(tenant_id, rows, new))
+    counted = _count(tenant_id, rows, new)
+    _count_scopes(tenant_id, rows, [entry for entry, is_new in counted if is_new])
+    return tuple(entry for entry, _ in counted)
 
 
 _COLUMNS: Mapping[str, tuple[tuple[str, str], ...]] = {
@@ -443,8 +470,11 @@ class _Sum:
         self.first_at = min(self.first_at, at)
 
 
-def _count(tenant_id: int, rows: _Rows, new: set[tuple[int, int]]) -> list[UUID]:
-    """Adds the new facts to their entries. Returns the entries that there were none of before."""
+def _count(tenant_id: int, rows: _Rows, new: set[tuple[int, int]]) -> list[tuple[UUID, bool]]:
+    """Adds the new facts to their entries, and returns these, each with whether there was none of it before.
+
+    The times of an entry that was only observed so far give way to those of the events.
+    """
     sums: dict[UUID, _Sum] = {}
     for entry, at, run, sequence, is_write, attributed in _mentions(rows):
         if (run, sequence) not in new:
@@ -466,11 +496,13 @@ def _count(tenant_id: int, rows: _Rows, new: set[tuple[int, int]]) -> list[UUID]
             ON CONFLICT (tenant_id, id) DO UPDATE SET
                 write_count = e.write_count + excluded.write_count,
                 attributed_count = e.attributed_count + excluded.attributed_count,
-                first_at = least(e.first_at, excluded.first_at),
+                first_at = CASE WHEN e.last_run_id IS NULL THEN excluded.first_at
+                    ELSE least(e.first_at, excluded.first_at) END,
                 (last_at, last_run_id, last_sequence) = (
                     SELECT x.at, x.run_id, x.sequence
                     FROM (VALUES (e.last_at, e.last_run_id, e.last_sequence),
                         (excluded.last_at, excluded.last_run_id, excluded.last_sequence)) AS x (at, run_id, sequence)
+                    WHERE x.run_id IS NOT NULL
                     ORDER BY x.at DESC, x.run_id DESC, x.sequence DESC LIMIT 1)
             RETURNING id, xmax = 0
             """,
@@ -489,13 +521,16 @@ def _count(tenant_id: int, rows: _Rows, new: set[tuple[int, int]]) -> list[UUID]
                 [total.latest[2] for _, total in ordered],
             ],
         )
-        return [entry for entry, is_new in cursor.fetchall() if is_new]
+        counted: list[tuple[UUID, bool]] = cursor.fetchall()
+        return counted
 
 
 def _count_scopes(tenant_id: int, rows: _Rows, new: Sequence[UUID]) -> None:
     counts = Counter((rows.entries[entry][0], rows.entries[entry][1].memory_ref) for entry in new)
     if not counts:
         return
+    # In the order in which whoever adds observations locks them, too.
+    ordered = sorted((scope_id(host, ref), host, ref, count) for (host, ref), count in counts.items())
     with connection.cursor() as cursor:
         cursor.execute(
             """
@@ -505,11 +540,113 @@ def _count_scopes(tenant_id: int, rows: _Rows, new: Sequence[UUID]) -> None:
             """,
             [
                 tenant_id,
-                [scope_id(host, ref) for host, ref in counts],
-                [host for host, _ in counts],
-                [ref for _, ref in counts],
-                list(counts.values()),
+                [scope for scope, *_ in ordered],
+                [host for _, host, _, _ in ordered],
+                [ref for _, _, ref, _ in ordered],
+                [count for *_, count in ordered],
             ],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The address of an entry that was seen, in its stored form, and the time under which it is listed until an event
+    names it."""
+
+    host: int
+    address: Address
+    at: datetime
+
+    @property
+    def entry(self) -> UUID:
+        return entry_id(self.host, self.address)
+
+
+_ADD_OBSERVED = """
+    WITH added AS (
+        INSERT INTO ledger_memoryentry (tenant_id, id, scope_id, host_id, memory_ref, memory_id,
+            write_count, attributed_count, first_at, last_at)
+        SELECT %(tenant)s, n.id, n.scope_id, n.host_id, n.memory_ref, n.memory_id, 0, 0, n.at, n.at
+        FROM {seen} ORDER BY n.id
+        ON CONFLICT (tenant_id, id) DO NOTHING
+        RETURNING scope_id, host_id, memory_ref)
+    INSERT INTO ledger_memoryscope AS s (tenant_id, id, host_id, memory_ref, entry_count)
+    SELECT %(tenant)s, a.scope_id, a.host_id, a.memory_ref, count(*) FROM added a
+    GROUP BY a.scope_id, a.host_id, a.memory_ref ORDER BY a.scope_id
+    ON CONFLICT (tenant_id, id) DO UPDATE SET entry_count = s.entry_count + excluded.entry_count
+"""
+_SEEN_NOW = """
+    unnest(%(ids)s::uuid[], %(scopes)s::uuid[], %(hosts)s::bigint[], %(refs)s::text[], %(memory_ids)s::text[],
+        %(times)s::timestamptz[]) AS n (id, scope_id, host_id, memory_ref, memory_id, at)
+"""
+_SEEN_ONCE = """
+    (SELECT o.entry_id AS id, s.scope_id, o.host_id, o.memory_ref, o.memory_id,
+        coalesce(o.created_at_reported, o.observed_at) AS at
+    FROM ledger_observation o
+    JOIN unnest(%(scopes)s::uuid[], %(hosts)s::bigint[], %(refs)s::text[]) AS s (scope_id, host_id, memory_ref)
+        ON s.host_id = o.host_id AND s.memory_ref = o.memory_ref
+    WHERE o.tenant_id = %(tenant)s AND o.number = 1) AS n
+"""
+
+
+def add_observed(tenant_id: int, seen: Sequence[Observed]) -> None:
+    """Adds those of the entries that there are none of yet. The caller shares the observing."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _ADD_OBSERVED.format(seen=_SEEN_NOW),
+            {
+                "tenant": tenant_id,
+                "ids": [one.entry for one in seen],
+                "scopes": [scope_id(one.host, one.address.memory_ref) for one in seen],
+                "hosts": [one.host for one in seen],
+                "refs": [one.address.memory_ref for one in seen],
+                "memory_ids": [one.address.memory_id for one in seen],
+                "times": [one.at for one in seen],
+            },
+        )
+
+
+def bring_back_observed(tenant_id: int) -> None:
+    """Adds the entries that observations are of, where they are missing. The caller holds the observing."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT DISTINCT host_id, memory_ref FROM ledger_observation WHERE tenant_id = %s AND number = 1",
+            [tenant_id],
+        )
+        places = cursor.fetchall()
+        cursor.execute(
+            _ADD_OBSERVED.format(seen=_SEEN_ONCE),
+            {
+                "tenant": tenant_id,
+                "scopes": [scope_id(host, ref) for host, ref in places],
+                "hosts": [host for host, _ in places],
+                "refs": [ref for _, ref in places],
+            },
+        )
+
+
+def _ask_for_content(tenant_id: int, entries: Sequence[UUID], now: datetime) -> None:
+    """Has the content of entries that events have just spoken of read, on hosts whose memory is read."""
+    if not entries:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO ledger_contentstate (tenant_id, entry_id, host_id, number, unchanged, urgency, next_at,
+                failures, error)
+            SELECT e.tenant_id, e.id, e.host_id, 0, 0, %(written)s, %(now)s, 0, ''
+            FROM ledger_memoryentry e
+            JOIN runs_host h ON h.tenant_id = e.tenant_id AND h.id = e.host_id AND h.memory_route <> ''
+            WHERE e.tenant_id = %(tenant)s AND e.id = ANY (%(entries)s::uuid[]) ORDER BY e.id
+            ON CONFLICT (tenant_id, entry_id) DO UPDATE
+                SET urgency = excluded.urgency, next_at = excluded.next_at, unchanged = 0
+            """,
+            {
+                "tenant": tenant_id,
+                "written": ContentState.Urgency.WRITTEN,
+                "now": now,
+                "entries": list(entries),
+            },
         )
 
 

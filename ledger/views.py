@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpResponse
+from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from openwop_ui.live.fragments import render_page, wanted_fragment
 from openwop_ui.tenancy.access import TenantRequest, tenant_page
-from runs.queries import Option
-from runs.views import may_upload
+from runs.views import may_upload, number
 
 from . import queries
 from .pages import EntryPage, LedgerPage
-from .queries import ANNOUNCED, STATES, BrokenCursor, EntryFacts, EntryFilter, EntryList, Lineage, WriteList
+from .queries import STATES, BrokenCursor, EntryContent, EntryFacts, EntryFilter, EntryList, Lineage, WriteList
 
 LEDGER_FRAGMENTS = ("rows",)
-ENTRY_FRAGMENTS = ("facts", "rows")
+ENTRY_FRAGMENTS = ("facts", "content", "rows")
+NOTHING_SEEN = EntryContent(None, (), 0, None, None, None, "", None, None, None, frozenset())
 
 
 @require_GET
 @tenant_page()
 def ledger(request: TenantRequest) -> HttpResponse:
     tenant = request.tenant.pk
-    wanted = _filter(request)
-    found = _entries(request, wanted)
+    wanted, now = _filter(request), timezone.now()
+    found = _entries(request, wanted, now)
     totals = queries.totals(tenant)
     is_whole = wanted_fragment(request, LEDGER_FRAGMENTS) is None
     page = LedgerPage(
@@ -46,7 +49,7 @@ def ledger(request: TenantRequest) -> HttpResponse:
         state=wanted.state,
         hosts=queries.host_options(tenant) if is_whole else (),
         refs=queries.ref_options(tenant) if is_whole else (),
-        states=(Option(ANNOUNCED, ANNOUNCED, totals.entries),),
+        states=queries.state_options(tenant, totals.entries, now=now) if is_whole else (),
         newer=found.newer,
         older=found.older,
     )
@@ -68,10 +71,10 @@ def _filter(request: TenantRequest) -> EntryFilter:
     )
 
 
-def _entries(request: TenantRequest, wanted: EntryFilter) -> EntryList:
+def _entries(request: TenantRequest, wanted: EntryFilter, now: datetime) -> EntryList:
     before, after = _cursors(request)
     try:
-        return queries.entry_list(request.tenant.pk, wanted, before=before, after=after)
+        return queries.entry_list(request.tenant.pk, wanted, before=before, after=after, now=now)
     except BrokenCursor as exc:
         raise BadRequest(str(exc)) from exc
 
@@ -83,10 +86,12 @@ def _cursors(request: TenantRequest) -> tuple[str | None, str | None]:
 @require_GET
 @tenant_page()
 def entry(request: TenantRequest, host: str, memory_ref: str, memory_id: str) -> HttpResponse:
-    facts = queries.find_entry(request.tenant.pk, host, memory_ref, memory_id)
+    now = timezone.now()
+    facts = queries.find_entry(request.tenant.pk, host, memory_ref, memory_id, now=now)
     if facts is None:
         raise Http404("No such entry.")
     fragment = wanted_fragment(request, ENTRY_FRAGMENTS)
+    content = _content(request, facts, now) if fragment in (None, "content") else NOTHING_SEEN
     writes = _writes(request, facts) if fragment in (None, "rows") else WriteList((), None, None)
     told = queries.lineage(request.tenant.pk, facts) if fragment is None else Lineage((), ())
     page = EntryPage(
@@ -94,6 +99,7 @@ def entry(request: TenantRequest, host: str, memory_ref: str, memory_id: str) ->
         topics="ledger",
         may_upload=may_upload(request),
         entry=facts,
+        content=content,
         writes=writes.rows,
         writes_total=facts.writes,
         older=writes.older,
@@ -102,6 +108,10 @@ def entry(request: TenantRequest, host: str, memory_ref: str, memory_id: str) ->
         lineage_out=told.went_into,
     )
     return render_page(request, "ledger/entry.html", page, fragments=ENTRY_FRAGMENTS)
+
+
+def _content(request: TenantRequest, entry: EntryFacts, now: datetime) -> EntryContent:
+    return queries.entry_content(request.tenant.pk, entry, now=now, before=number(request, "seen_before"))
 
 
 def _writes(request: TenantRequest, entry: EntryFacts) -> WriteList:

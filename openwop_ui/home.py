@@ -159,13 +159,8 @@ def _failure(workflow: str) -> str:
 
 
 def _noticed(tenant_id: int, now: datetime) -> tuple[list[tuple[datetime, IncidentRow]], int]:
-    newest, _ = runs.incidents(tenant_id, limit=ATTENTION)
-    recent = [(row.at, row) for row in newest if row.at is not None and row.at > now - RECENT]
-    counted = _rows(
-        "SELECT count(*) FROM runs_incident WHERE tenant_id = %(tenant)s AND noticed_at > %(since)s",
-        {"tenant": tenant_id, "since": now - RECENT},
-    )
-    return recent, counted[0][0]
+    newest, total = runs.pressing_incidents(tenant_id, since=now - RECENT, limit=ATTENTION)
+    return [(row.at, row) for row in newest if row.at is not None], total
 
 
 def _rows(sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:

@@ -7,6 +7,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
 import ledger.urls
+import runs.hooks
 import runs.urls
 from openwop_ui import home, operations, schemas
 from openwop_ui.api import api
@@ -20,6 +21,7 @@ urlpatterns = [
     path("t/<slug:tenant>/", home.home, name="home"),
     path("t/<slug:tenant>/", include((runs.urls.urlpatterns, "runs"))),
     path("t/<slug:tenant>/", include((ledger.urls.urlpatterns, "ledger"))),
+    path("hooks/<uuid:id>", runs.hooks.receive, name="hook"),
     path("v1/", api.urls),
     path("schemas/", schemas.index, name="schemas"),
     path("schemas/<slug:name>.json", schemas.schema, name="schema"),

@@ -30,16 +30,18 @@ from openwop_ui.tenancy.scope import tenant_scope
 
 from . import converters as _converters  # noqa: F401 - registers <projected:…>
 from . import queries
+from .domain.formats import CLOUDEVENT, CLOUDEVENT_BATCH, NDJSON_TYPES, Format
 from .domain.limits import LimitExceeded
 from .domain.normalise import MAX_ID_LENGTH, MAX_SEQUENCE
 from .domain.projection import project, unproject
-from .doors import CHUNK, JSON, NDJSON, Items, read_items, take
+from .doors import BUNDLE, CHUNK, ENCODINGS, JSON, NDJSON, Items, read_items, take
 from .models import Host
 from .queries import EventFilter, HostRow, RunFacts, RunFilter, RunRow
 from .store import HostRef, Receipt, ref
 
-SUPPORTED_TYPES = [JSON, NDJSON]
-SUPPORTED_ENCODINGS = ["gzip", "identity"]
+EVENT_TYPES = [JSON, NDJSON, CLOUDEVENT, CLOUDEVENT_BATCH]
+BUNDLE_TYPES = [JSON]
+SUPPORTED_ENCODINGS = [*ENCODINGS, "identity"]
 PAGE_BYTES = 8 * 1024 * 1024
 """A page of events ends with the one that takes it over this, however many were asked for."""
 FIRST_STEP = 16
@@ -109,6 +111,13 @@ class HostPage(TypedDict):
     nextCursor: str | None
 
 
+_RECEIVED = {
+    200: refers_to("receipt", "Committed. The receipt says what became of each event"),
+    400: refers_to("error", "The packing is broken; `details.receipt` says what was stored before that"),
+    413: refers_to("error", "Larger than the limit that it names; `details.receipt` says what was stored before that"),
+    415: refers_to("error", "Not a form that is read here; `details.supported` names those that are"),
+    422: refers_to("receipt", "Every event was refused; the receipt says why"),
+}
 _EVENTS_IN = {
     "requestBody": {
         "required": True,
@@ -122,15 +131,26 @@ _EVENTS_IN = {
                 }
             },
             NDJSON: {"schema": {"type": "string", "description": "One event a line"}},
+            CLOUDEVENT: {"schema": {"type": "object", "description": "One event in a CloudEvents 1.0 envelope"}},
+            CLOUDEVENT_BATCH: {"schema": {"type": "array", "items": {"type": "object"}}},
         },
     },
-    "responses": {
-        200: refers_to("receipt", "Committed. The receipt says what became of each event"),
-        400: refers_to("error", "The packing is broken; `details.receipt` says what was stored before that"),
-        413: refers_to("error", "Larger than MAX_BODY_BYTES; `details.receipt` says what was stored before that"),
-        415: refers_to("error", "Not a form that is read here; `details.supported` names those that are"),
-        422: refers_to("receipt", "Every event was refused; the receipt says why"),
+    "responses": _RECEIVED,
+}
+_BUNDLE_IN = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {
+                "schema": {
+                    "type": "object",
+                    "required": ["events"],
+                    "properties": {"events": {"type": "array", "items": {"type": "object"}}},
+                }
+            }
+        },
     },
+    "responses": _RECEIVED,
 }
 _EVENTS_OUT = {
     "responses": {
@@ -153,22 +173,42 @@ _EVENTS_OUT = {
 }
 
 
+OneRun = Annotated[
+    str | None, Query(min_length=1, max_length=MAX_ID_LENGTH, description="Refuse events of any other run")
+]
+
+
 @router.post("/hosts/{slug:host}/events", auth=requires(Scope.INGEST), openapi_extra=_EVENTS_IN)
-def push_events(
-    request: ApiRequest,
-    host: str,
-    run: Annotated[
-        str | None, Query(min_length=1, max_length=MAX_ID_LENGTH, description="Refuse events of any other run")
-    ] = None,
-) -> HttpResponse:
+def push_events(request: ApiRequest, host: str, run: OneRun = None) -> HttpResponse:
     """Takes in events of a host, in any order and as often as you like: a known event is counted as repeated.
 
-    The answer comes once everything that it counts is on disk. Send gzip with `Content-Encoding: gzip`.
+    The answer comes once everything that it counts is on disk. Send gzip or zstd with a `Content-Encoding`.
     """
-    known = _host(request, host)
-    items = read_items(_body(request), content_type=_content_type(request), encoding=_encoding(request), run_id=run)
+    return _taken_in(request, host, run=run, supported=EVENT_TYPES)
+
+
+@router.post("/hosts/{slug:host}/bundle", auth=requires(Scope.INGEST), openapi_extra=_BUNDLE_IN)
+def push_bundle(request: ApiRequest, host: str, run: OneRun = None) -> HttpResponse:
+    """Takes in a debug bundle of a host: its events like any others, and what it says of its run beside them.
+
+    A bundle is read as a whole, up to 64 MiB unpacked. Where the host cut it, the receipt says so as an incident.
+    """
+    return _taken_in(request, host, run=run, supported=BUNDLE_TYPES, form=BUNDLE)
+
+
+def _taken_in(
+    request: ApiRequest, slug: str, *, run: str | None, supported: list[str], form: Format | None = None
+) -> HttpResponse:
+    host = _host(request, slug)
+    items = read_items(
+        _body(request),
+        content_type=_content_type(request, supported),
+        encoding=_encoding(request),
+        run_id=run,
+        form=form,
+    )
     try:
-        receipt = take(known, items)
+        receipt = take(host, items)
     except UnreadablePostError:
         raise ApiError(400, "incomplete_body", "The body ended before its end.") from None
     return _receipt_answer(receipt, items)
@@ -202,13 +242,10 @@ def _host(request: ApiRequest, slug: str) -> HostRef:
     return ref(host)
 
 
-def _content_type(request: ApiRequest) -> str:
+def _content_type(request: ApiRequest, supported: list[str]) -> str:
     given = (request.content_type or "").lower()
-    if given not in SUPPORTED_TYPES:
-        raise Unsupported(
-            f"Content-Type {given or 'is missing'}: it is {' or '.join(SUPPORTED_TYPES)}.",
-            supported=SUPPORTED_TYPES,
-        )
+    if given not in supported and not (NDJSON in supported and given in NDJSON_TYPES):
+        raise Unsupported(f"Content-Type {given or 'is missing'}: it is {' or '.join(supported)}.", supported=supported)
     return given
 
 

@@ -1,25 +1,26 @@
 """Bytes into items for the intake, the same way for a push, an upload and a file on the command line.
 
-Whatever is wrong with the bytes becomes a refusal at its place, and what comes before it is taken in.
+Whatever is wrong with the bytes becomes a refusal at its place, and what comes before it is taken in. A debug bundle
+is one JSON object, so of a broken one nothing is.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from enum import Enum, auto
-from itertools import chain
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
-import orjson
 from django.conf import settings
 
 from openwop_ui import metrics
 
+from .domain.bundle import MAX_BUNDLE_BYTES, BundleFacts, NotABundle, read_bundle
+from .domain.cloudevents import unwrapped
 from .domain.event import Refusal, RunEvent
+from .domain.formats import HEAD_BYTES, LONGEST_MARK, NDJSON_TYPES, Foreign, Form, Format, Packing, packing_of, sniff
+from .domain.formats import JSON as JSON
 from .domain.limits import LimitExceeded, Limits
-from .domain.normalise import read_event
+from .domain.normalise import ANOTHER_RUN, read_event
 from .domain.reading import (
     BrokenStream,
     RawEvent,
@@ -28,87 +29,106 @@ from .domain.reading import (
     read_json_array,
     read_ndjson,
 )
-from .store import HostRef, Receipt, take_in
+from .domain.zstd import unzstd
+from .store import HostRef, Receipt, keep_import, take_in
 
 CHUNK = 64 * 1024
-GZIP = b"\x1f\x8b"
-FOREIGN = {b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"BZh": "bzip2"}
-BOM = b"\xef\xbb\xbf"
 SPACE = b" \t\r\n"
-
-JSON = "application/json"
 NDJSON = "application/x-ndjson"
-_LINES_NAME = re.compile(r"\.(?:ndjson|jsonl)(?:\.gz)?\Z", re.IGNORECASE)
-# Where a pretty-printer breaks an object's first line. An object on one line ends in a closing bracket.
-_BROKEN_OFF = (b"{", b"[", b",", b":")
+BUNDLE = Format(Form.BUNDLE)
 
-
-class Form(Enum):
-    LINES = auto()
-    ARRAY = auto()
-    OBJECT = auto()
+ENCODINGS = {"gzip": Packing.GZIP, "zstd": Packing.ZSTD}
+"""The content codings (RFC 9110, section 8.4.1; RFC 8878, section 7.2) that are taken off."""
+_UNPACKED_BY = {Packing.GZIP: gunzip, Packing.ZSTD: unzstd}
 
 
 @dataclass(slots=True)
 class Items:
-    """What the bytes hold, read as it is iterated over, once. After that ``broken`` says why it ended early, if so."""
+    """What the bytes hold, read as it is iterated over, once. After that ``broken`` says why it ended early, if so,
+    and ``bundle`` what a debug bundle says around its events, ``strays`` of which were refused as another run's."""
 
     chunks: Iterable[bytes]
     content_type: str
     encoding: str
     name: str
     run_id: str | None
+    form: Format | None
     limits: Limits
     broken: LimitExceeded | BrokenStream | None = field(default=None, init=False)
+    bundle: BundleFacts | None = field(default=None, init=False)
+    strays: int = field(default=0, init=False)
 
     def __iter__(self) -> Iterator[RunEvent | Refusal]:
         place = 0
         try:
             for raw in self._raw():
                 place = raw.index + 1
-                if isinstance(raw, Refusal):
-                    yield raw
-                else:
-                    yield read_event(raw.data, index=raw.index, run_id=self.run_id, limits=self.limits)
+                yield raw if isinstance(raw, Refusal) else self._read(raw)
         except (LimitExceeded, BrokenStream) as problem:
             self.broken = problem
             yield Refusal(place, str(problem))
 
+    def _read(self, raw: RawEvent) -> RunEvent | Refusal:
+        bundle = self.bundle
+        run_id = self.run_id or (bundle.run_id if bundle else None)
+        item = read_event(raw.data, index=raw.index, run_id=run_id, limits=self.limits)
+        if bundle is None:
+            return item
+        if isinstance(item, Refusal):
+            self.strays += item.reason == ANOTHER_RUN
+            return item
+        return replace(item, may_be_masked=True) if bundle.is_redacted else item
+
     def _raw(self) -> Iterator[RawItem]:
-        head, chunks = _peek(self.chunks, lambda seen: len(seen) >= max(map(len, FOREIGN)))
-        if self.encoding == "gzip" or head.startswith(GZIP):
-            chunks = self._unpacked(chunks)
-        elif found := next((form for magic, form in FOREIGN.items() if head.startswith(magic)), None):
-            raise BrokenStream(f"the bytes are {found}; plain and gzip are read")
-        form, chunks = self._form(chunks)
+        chunks = self._unpacked(self.chunks)
+        form, chunks = (self.form, chunks) if self.form else self._sniffed(chunks)
+        if form.form is Form.BUNDLE:
+            return self._of_bundle(chunks)
+        items = self._items(form.form, chunks)
+        return unwrapped(items) if form.is_cloudevents else items
+
+    def _items(self, form: Form, chunks: Iterable[bytes]) -> Iterator[RawItem]:
         match form:
             case Form.LINES:
                 return read_ndjson(chunks, self.limits)
             case Form.ARRAY:
                 return read_json_array(chunks, self.limits)
-            case Form.OBJECT:
-                return _one_event(chunks, self.limits)
+        return _one_event(chunks, self.limits)
 
-    def _unpacked(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    def _of_bundle(self, chunks: Iterable[bytes]) -> Iterator[RawItem]:
         try:
-            yield from gunzip(chunks, self.limits)
+            read = read_bundle(chunks, max_bytes=min(MAX_BUNDLE_BYTES, self.limits.max_body_bytes))
+        except NotABundle as problem:
+            yield Refusal(0, str(problem))
+            return
+        self.bundle = read.facts
+        yield from read.events
+
+    def _unpacked(self, chunks: Iterable[bytes]) -> Iterable[bytes]:
+        head, chunks = _peek(chunks, lambda seen, _: len(seen) >= LONGEST_MARK, self.limits)
+        try:
+            packing = ENCODINGS.get(self.encoding) or packing_of(head)
+        except Foreign as problem:
+            raise BrokenStream(str(problem)) from problem
+        unpack = _UNPACKED_BY.get(packing)
+        return self._noting_damage(unpack(chunks, self.limits)) if unpack else chunks
+
+    def _noting_damage(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        try:
+            yield from chunks
         except BrokenStream as problem:
             self.broken = problem  # the readers turn it into their last refusal, at its place
             raise
 
-    def _form(self, chunks: Iterable[bytes]) -> tuple[Form, Iterable[bytes]]:
-        if self.content_type == NDJSON:
-            return Form.LINES, chunks
-        longest = self.limits.max_event_bytes
-        head, chunks = _peek(chunks, lambda seen: bool(_text(seen)) or len(seen) > longest)
-        if _text(head).startswith(b"["):
-            return Form.ARRAY, chunks
-        if self.content_type == JSON:
-            return Form.OBJECT, chunks
-        if _LINES_NAME.search(self.name):
-            return Form.LINES, chunks
-        line, chunks = _peek(chunks, lambda seen: b"\n" in _text(seen) or len(seen) > longest)
-        return (Form.OBJECT if _is_printed_out(_text(line)) else Form.LINES), chunks
+    def _sniffed(self, chunks: Iterable[bytes]) -> tuple[Format, Iterable[bytes]]:
+        is_lines = self.content_type in NDJSON_TYPES
+
+        def is_enough(seen: bytearray, start: int) -> bool:
+            # Who sends lines may take their time between them: the first one says it all.
+            return len(seen) - start >= HEAD_BYTES or (is_lines and seen.find(b"\n", start) >= 0)
+
+        head, chunks = _peek(chunks, is_enough, self.limits)
+        return sniff(head, name=self.name, content_type=self.content_type), chunks
 
 
 def read_items(
@@ -118,14 +138,17 @@ def read_items(
     encoding: str = "",
     name: str = "",
     run_id: str | None = None,
+    form: Format | None = None,
     limits: Limits | None = None,
 ) -> Items:
-    """Events as NDJSON, as a JSON array or one alone; gzip is known by ``encoding`` or by its first bytes.
+    """Events as NDJSON, as a JSON array, in a debug bundle or one alone; CloudEvents structured, in a batch or one a
+    line; plain, gzip or zstd.
 
-    ``content_type`` is JSON or NDJSON; without one, ``name`` and the first characters say which it is. With
-    ``run_id`` events of another run are refused, and those that name none belong to it.
+    ``form`` says which form it is; without one ``content_type``, the first characters and ``name`` do. How it is packed
+    is told by ``encoding`` (of ENCODINGS) or by the first bytes. With ``run_id`` events of another run are refused, and
+    those that name none belong to it.
     """
-    return Items(chunks, content_type, encoding, name, run_id, limits or configured_limits())
+    return Items(chunks, content_type, encoding, name, run_id, form, limits or configured_limits())
 
 
 def configured_limits() -> Limits:
@@ -133,7 +156,10 @@ def configured_limits() -> Limits:
 
 
 def take(host: HostRef, items: Items, *, on_batch: Callable[[Receipt], None] | None = None) -> Receipt:
-    """Hands the items to the intake and counts them. See `runs.store.take_in`."""
+    """Hands the items to the intake and counts them, then keeps what a bundle says of its run.
+
+    See `runs.store.take_in`.
+    """
     counted = _Counted(items)
 
     def count(receipt: Receipt) -> None:
@@ -143,7 +169,19 @@ def take(host: HostRef, items: Items, *, on_batch: Callable[[Receipt], None] | N
 
     receipt = take_in(host, counted, on_batch=count)
     metrics.events.labels("refused").inc(receipt.refused_total)
+    if items.bundle is not None:
+        _keep_facts(host, items, items.bundle, receipt)
     return receipt
+
+
+def _keep_facts(host: HostRef, items: Items, bundle: BundleFacts, receipt: Receipt) -> None:
+    told = items.run_id or bundle.run_id
+    # A bundle that names no run has events that do; they may be of one run only.
+    run_id = told if told is not None else next(iter(receipt.runs)) if len(receipt.runs) == 1 else None
+    if run_id is not None:
+        strays = items.strays if items.run_id is None else 0
+        for noticed in keep_import(host, run_id, bundle, strays=strays):
+            receipt.notice(noticed)
 
 
 @dataclass(slots=True)
@@ -167,32 +205,34 @@ class _Counted:
         self.accepted, self.repeated = receipt.accepted, receipt.repeated
 
 
-def _peek(chunks: Iterable[bytes], enough: Callable[[bytearray], bool]) -> tuple[bytes, Iterable[bytes]]:
-    """The beginning, as long as it takes to be ``enough``, and all of it again."""
+def _peek(
+    chunks: Iterable[bytes], is_enough: Callable[[bytearray, int], bool], limits: Limits
+) -> tuple[bytes, Iterable[bytes]]:
+    """The beginning, and all of it again. It ends where it ``is_enough``, which is asked with what was seen and where
+    in that the blank space ends, or at the largest event's size."""
     rest = iter(chunks)
     seen = bytearray()
-    for chunk in rest:
-        seen += chunk
-        if enough(seen):
-            break
-    head = bytes(seen)
-    return head, chain([head], rest)
-
-
-def _text(seen: bytes | bytearray) -> bytes | bytearray:
-    return seen.removeprefix(BOM).lstrip(SPACE)
-
-
-def _is_printed_out(head: bytes | bytearray) -> bool:
-    """Whether one object goes over several lines, which NDJSON forbids."""
-    line = head.partition(b"\n")[0].rstrip(SPACE)
-    if not line.startswith(b"{") or not line.endswith(_BROKEN_OFF):
-        return False
+    start: int | None = None
+    problem: ValueError | None = None
     try:
-        orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return True
-    return False
+        for chunk in rest:
+            if start is None and (text := chunk.lstrip(SPACE)):
+                start = len(seen) + len(chunk) - len(text)
+            seen += chunk
+            if len(seen) > limits.max_event_bytes or (start is not None and is_enough(seen, start)):
+                break
+    except (LimitExceeded, BrokenStream) as found:
+        problem = found
+    head = bytes(seen)
+    return head, _again(head, rest, problem)
+
+
+def _again(head: bytes, rest: Iterator[bytes], problem: ValueError | None) -> Iterator[bytes]:
+    if head:
+        yield head
+    if problem is not None:
+        raise problem
+    yield from rest
 
 
 def _one_event(chunks: Iterable[bytes], limits: Limits) -> Iterator[RawItem]:
@@ -200,7 +240,7 @@ def _one_event(chunks: Iterable[bytes], limits: Limits) -> Iterator[RawItem]:
     for chunk in chunks:
         whole += chunk
         if len(whole) > limits.max_event_bytes:
-            break
-    # One that is too long is for the reader of events to refuse, by its limit's name.
-    if len(whole) > limits.max_event_bytes or whole.strip(SPACE):
+            yield Refusal(0, f"larger than MAX_EVENT_BYTES ({limits.max_event_bytes} bytes)")
+            return
+    if whole.strip(SPACE):
         yield RawEvent(0, bytes(whole))

@@ -42,6 +42,6 @@ def host_lens(request: TenantRequest, host: str) -> HttpResponse:
         name=stored.name or stored.slug,
         lens=seen,
         node_percent=None if coverage is None else int(coverage * 100),
-        document=json.dumps(seen.capabilities.document, ensure_ascii=False) if seen.capabilities else "",
+        document=json.dumps(seen.capabilities.document, default=dict, ensure_ascii=False) if seen.capabilities else "",
     )
     return render_page(request, "runs/lens.html", page, fragments=("lens",))

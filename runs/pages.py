@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from .queries import EventDetail, EventRow, HostRow, IncidentRow, Option, RunFacts, RunRow
+from .queries.subscriptions import SubscriptionRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,16 @@ class FollowRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookForm:
+    """What a new webhook begins with. A host without an origin can only be told of it by hand."""
+
+    may_register: bool
+    dialects: tuple[Option, ...]
+    dialect: str
+    events: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostPage(Page):
     host: HostRow
     created_at: datetime
@@ -89,6 +100,9 @@ class HostPage(Page):
     listed_at: datetime | None
     follows: tuple[FollowRow, ...]
     follows_total: int
+    subscriptions: tuple[SubscriptionRow, ...]
+    subscriptions_total: int
+    webhook_form: WebhookForm | None
     incidents: tuple[IncidentRow, ...]
     incidents_total: int
     runs: tuple[RunRow, ...]

@@ -1,7 +1,7 @@
 from django.urls import path
 
 from . import converters as _converters  # noqa: F401 - registers <projected:…>
-from . import lens, upload, views
+from . import incident_views, lens, upload, views, webhook_pages
 
 app_name = "runs"
 urlpatterns = [
@@ -13,5 +13,12 @@ urlpatterns = [
     path("hosts", views.host_list, name="hosts"),
     path("hosts/<slug:host>", views.host, name="host"),
     path("hosts/<slug:host>/claims", lens.host_lens, name="lens"),
+    path("hosts/<slug:host>/webhooks/register", webhook_pages.register_webhook, name="register_webhook"),
+    path("hosts/<slug:host>/webhooks/adopt", webhook_pages.adopt_webhook, name="adopt_webhook"),
+    path("hosts/<slug:host>/webhooks/secret", webhook_pages.paste_secret, name="paste_secret"),
+    path("hosts/<slug:host>/webhooks/rotate", webhook_pages.rotate_secret, name="rotate_secret"),
+    path("hosts/<slug:host>/webhooks/forget", webhook_pages.forget_secret, name="forget_secret"),
+    path("hosts/<slug:host>/webhooks/end", webhook_pages.end_webhook, name="end_webhook"),
+    path("incidents", incident_views.incident_list, name="incidents"),
     path("upload", upload.upload, name="upload"),
 ]

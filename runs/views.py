@@ -19,9 +19,11 @@ from .domain.storable import original
 from .models import Follow, Host
 from .pages import EventPage, FollowRow, HostListPage, HostPage, RunListPage, RunPage
 from .queries import EventDetail, EventFilter, EventsPage, RunFacts, RunFilter
+from .queries.subscriptions import host_subscriptions
+from .webhook_pages import webhook_form
 
 RUN_FRAGMENTS = ("facts", "events", "earlier", "later", "detail")
-HOST_FRAGMENTS = ("facts", "follows", "incidents", "rows")
+HOST_FRAGMENTS = ("facts", "follows", "subscriptions", "incidents", "rows")
 FOLLOWS_SHOWN = 50
 
 
@@ -37,6 +39,12 @@ def number(request: HttpRequest, name: str) -> int | None:
     return int(given)
 
 
+def _place(request: TenantRequest, name: str) -> int | None:
+    """A place in the list of runs; one that names no run counts as not given."""
+    cursor = request.GET.get(name, "")
+    return queries.place_of(request.tenant.pk, cursor) if cursor else None
+
+
 @require_GET
 @tenant_page()
 def run_list(request: TenantRequest) -> HttpResponse:
@@ -46,7 +54,7 @@ def run_list(request: TenantRequest) -> HttpResponse:
         host=request.GET.get("host", ""),
         q=request.GET.get("q", "").strip(),
     )
-    found = queries.run_list(tenant, wanted, before=number(request, "before"), after=number(request, "after"))
+    found = queries.run_list(tenant, wanted, before=_place(request, "before"), after=_place(request, "after"))
     statuses = queries.status_options(tenant)
     page = RunListPage(
         section="runs",
@@ -95,9 +103,7 @@ def _run_page(
     tenant = request.tenant.pk
     incidents, incidents_total = queries.incidents(tenant, run=facts.pk, limit=20)
     options = queries.filter_options(tenant, facts.pk)
-    matching, at_least = (
-        (facts.events, False) if wanted.is_empty else queries.count_matching(tenant, facts.pk, wanted)
-    )
+    matching, at_least = (facts.events, False) if wanted.is_empty else queries.count_matching(tenant, facts.pk, wanted)
     return RunPage(
         section="runs",
         topics=f"run:{facts.host}/{project(facts.run_id)}",
@@ -232,6 +238,7 @@ def host(request: TenantRequest, host: str) -> HttpResponse:
     incidents, incidents_total = queries.incidents(tenant, host=host, limit=20)
     runs = queries.run_list(tenant, RunFilter(host=host), limit=20)
     follows, follows_total = _follows(tenant, stored)
+    subscriptions, subscriptions_total = host_subscriptions(tenant, stored.pk)
     page = HostPage(
         section="hosts",
         topics="hosts runs",
@@ -242,6 +249,9 @@ def host(request: TenantRequest, host: str) -> HttpResponse:
         listed_at=stored.listed_at,
         follows=follows,
         follows_total=follows_total,
+        subscriptions=subscriptions,
+        subscriptions_total=subscriptions_total,
+        webhook_form=webhook_form(request, stored),
         incidents=incidents,
         incidents_total=incidents_total,
         runs=runs.rows,

@@ -32,6 +32,8 @@ def committed_rows(blocker: DjangoDbBlocker) -> Iterator[None]:
 
 
 def delete_everything() -> None:
+    name = str(connection.settings_dict["NAME"])
+    assert name.startswith("test_"), f"{name} is no test's database"
     with operator_scope():
         tenants = list(Tenant.objects.values_list("id", flat=True))
     for tenant in tenants:

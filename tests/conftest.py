@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from pytest_django import DjangoDbBlocker
 
 DATABASE_FIXTURES = {"db", "transactional_db", "live_server"}
 
@@ -20,3 +23,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = set(getattr(item, "fixturenames", ()))
         if item.get_closest_marker("django_db") or fixtures & DATABASE_FIXTURES:
             item.add_marker(pytest.mark.database)
+
+
+@pytest.fixture(scope="session")
+def own_database(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """pytest-django makes no database of its own when no chosen test asks for one in pytest-django's words.
+
+    Without this, a test that commits would work on, and empty, the database that DATABASE_URL names.
+    """
+    from django.db import connection
+    from django.test.utils import setup_databases, teardown_databases
+
+    if str(connection.settings_dict["NAME"]).startswith("test_"):
+        yield
+        return
+    with django_db_blocker.unblock():
+        made = setup_databases(verbosity=0, interactive=False, aliases={"default": None})
+    yield
+    with django_db_blocker.unblock():
+        teardown_databases(made, verbosity=0)

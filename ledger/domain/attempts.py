@@ -79,6 +79,7 @@ class Attempt:
     evidence: tuple[Evidence, ...] = ()
     returned: list[tuple[int, Answer]] = field(default_factory=list)
     approvals: list[Evidence] = field(default_factory=list)
+    interrupts: set[str] = field(default_factory=set)
     ended: Evidence | None = None
     write: Evidence | None = None
 
@@ -171,30 +172,40 @@ class Log:
 
     def asked(self, event: LogEvent) -> None:
         """Somebody is asked for an approval."""
-        if event.type != "approval.requested" and event.members.get("kind") != "approval":
-            return
-        attempt = self._approve(event, Trace.APPROVAL_ASKED)
-        if attempt is not None:
-            for name in _INTERRUPTS:
-                self._name(attempt, "interrupt", text_of(event.members.get(name)))
+        if event.type == "approval.requested" or event.members.get("kind") == "approval":
+            self._approve(event, Trace.APPROVAL_ASKED)
 
     def answered(self, event: LogEvent) -> None:
         """Somebody said yes or no, or an interrupt ended without telling which."""
         if event.members.get("kind") in (None, "approval"):
             self._approve(event, _verdict(event))
 
-    def _approve(self, event: LogEvent, trace: Trace) -> Attempt | None:
+    def _approve(self, event: LogEvent, trace: Trace) -> None:
         named = self._meant(event)
-        in_node = [] if named else self._waiting_in(event.node_id)
-        attempt = named or (in_node[0] if len(in_node) == 1 else None)
-        if attempt is not None:
-            attempt.approvals.append(attempt.show(trace, event.sequence, is_inferred=named is None))
-        return attempt
+        near = [] if named else self._waiting_for(event)
+        attempt = named or (near[0] if len(near) == 1 else None)
+        if attempt is None:
+            return
+        attempt.approvals.append(attempt.show(trace, event.sequence, is_inferred=named is None))
+        for interrupt in _interrupts(event) - attempt.interrupts:
+            attempt.interrupts.add(interrupt)
+            self._name(attempt, "interrupt", interrupt)
 
     def _meant(self, event: LogEvent) -> Attempt | None:
         names = [("call", event.members.get("callId")), ("event", event.causation_id)]
-        names += [("interrupt", event.members.get(name)) for name in _INTERRUPTS]
+        names += [("interrupt", interrupt) for interrupt in _interrupts(event)]
         return next((found[-1] for kind, name in names if (found := self._by_name(kind, name))), None)
+
+    def _waiting_for(self, event: LogEvent) -> list[Attempt]:
+        """Attempts in the event's node that it may be about: it names neither another call nor another interrupt."""
+        if text_of(event.members.get("callId")) is not None:
+            return []
+        told = _interrupts(event)
+        return [
+            attempt
+            for attempt in self._waiting_in(event.node_id)
+            if not told or not attempt.interrupts or told & attempt.interrupts
+        ]
 
     def _waiting_in(self, node_id: str | None) -> list[Attempt]:
         return [attempt for attempt in self._under_way if node_id is not None and attempt.node_id == node_id]
@@ -267,7 +278,10 @@ def _link(attempt: Attempt, writes: Sequence[Write], *, is_inferred: bool) -> No
         attempt.write = attempt.show(Trace.WRITTEN, writes[0].sequence, is_inferred=is_inferred)
 
 
-_INTERRUPTS = ("interruptId", "approvalId")
+def _interrupts(event: LogEvent) -> set[str]:
+    told = (text_of(event.members.get(name)) for name in ("interruptId", "approvalId"))
+    return {interrupt for interrupt in told if interrupt is not None}
+
 
 _STEPS: Mapping[str, Callable[[Log, LogEvent], None]] = {
     "run.started": Log.started,

@@ -5,7 +5,7 @@ A decision is never changed. Undoing it is another decision; undoing that one br
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -125,10 +125,17 @@ def in_force(decisions: Iterable[Decision]) -> list[Decision]:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """What a person said about one claim."""
+    """What a person said about one claim; `kept` are the claims that the same decision kept."""
 
     decision: Decision
     keeps: bool
+    kept: frozenset[UUID]
+
+    def counts_among(self, present: Set[UUID]) -> bool:
+        """What lost to a chosen claim lost only where that one is; what was refused for itself, or got no place when
+        others did, is refused everywhere."""
+        is_for_itself = self.decision.verdict in (Verdict.NEITHER, Verdict.BOTH)
+        return self.keeps or is_for_itself or not self.kept.isdisjoint(present)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +178,12 @@ def _moves(decision: Decision, claims: Mapping[UUID, Claim]) -> dict[UUID, Claim
 
 
 def _words(decision: Decision, claims: Mapping[UUID, Claim], moved: frozenset[UUID]) -> dict[UUID, Word]:
-    kept = [claims[claim_id] for claim_id in decision.all_kept & claims.keys()]
-    said = {(claim.slot, claim.value.normal) for claim in kept}
-    return {
-        claim_id: Word(decision, claim_id in moved or _says(claims.get(claim_id), said))
-        for claim_id in decision.considered
-    }
+    named = [claims[claim_id] for claim_id in decision.all_kept & claims.keys()]
+    said = {(claim.slot, claim.value.normal) for claim in named}
+    kept = frozenset(
+        claim_id for claim_id in decision.considered if claim_id in moved or _says(claims.get(claim_id), said)
+    )
+    return {claim_id: Word(decision, claim_id in kept, kept) for claim_id in decision.considered}
 
 
 def _says(claim: Claim | None, said: set[tuple[Slot, str | None]]) -> bool:

@@ -1,6 +1,6 @@
 """Claims in what people and services write: a port, and the deterministic extractor that is built in.
 
-Explicit claims pass through as they are. Of texts, only plain statements about the user are read: a sentence that says
+Of texts, only plain statements about the user are read: a sentence that says
 one thing outright. Questions, conditions, hedges, wishes, the past and quotations say nothing here, and a text in which
 nothing is found is an answer, not a failure. A negation is never read as its opposite's absence: "I don't like tea" is
 a claim, "My plan is not Growth" names no plan and is none.
@@ -27,9 +27,10 @@ from ledger.domain.extraction_patterns import (
 )
 from ledger.domain.key_registry import MAX_NAME_LENGTH
 from ledger.domain.normalisers import folded
+from ledger.domain.periods import ALWAYS, Period
+from ledger.domain.scopes import Scope
 
 VERSION = "statements-1"
-EXPLICIT = "explicit-1"
 MAX_SENTENCE_LENGTH = 400
 MAX_KEY_WORDS = 5
 
@@ -54,7 +55,8 @@ class Span:
 @dataclass(frozen=True, slots=True)
 class Extracted:
     """A claim before it has a subject, a writer and a time. `ordinal` is its place among the statements; explicit
-    claims are made at once and have none. `confidence` is the extractor's in its reading, or the writer's, if any."""
+    claims are made at once and have none. `confidence` is the extractor's in its reading, or the writer's, if any.
+    `scope` is None where the claim has that of its source."""
 
     category: str
     key: str
@@ -65,6 +67,8 @@ class Extracted:
     span: Span | None = None
     language: str | None = None
     ordinal: int = 0
+    scope: Scope | None = None
+    valid: Period = ALWAYS
 
 
 class Extractor(Protocol):
@@ -72,10 +76,6 @@ class Extractor(Protocol):
     def version(self) -> str: ...
 
     def extract(self, messages: Sequence[Message]) -> tuple[Extracted, ...]: ...
-
-
-def explicit(*, category: str, key: str, value: Any, content: str = "", confidence: float | None = None) -> Extracted:
-    return Extracted(category, key, value, content, EXPLICIT, confidence)
 
 
 class PlainStatements:
@@ -207,29 +207,31 @@ def _read(text: str, role: str) -> _Statement | None:
 
 
 def _statement(language: Language, pattern: Pattern, words: dict[str, str | None], role: str) -> _Statement | None:
-    said = _said(language, words.get("value") or words.get("object") or "")
-    named = words.get("key")
     sentence = pattern.sentence
+    named = words.get("key")
     key = sentence.key if named is None else _key(language, named)
     confidence = _confidence(pattern, key, role)
-    if said is None or confidence is None or (named is not None and not key):
+    if confidence is None or (named is not None and not key):
         return None
     if sentence.shape in (Shape.ATTRIBUTE, Shape.FACT):
-        return _Statement(language.code, key, said, confidence)
-    thing = _thing(language, said)
+        said = _said(language, words.get("value") or "")
+        return _Statement(language.code, key, said, confidence) if said else None
+    thing = _said(language, words.get("object") or "", article=language.article)
+    if not thing:
+        return None
     topic = _topic(thing) if sentence.shape is Shape.PREFERENCE else None
     if topic is not None:
         return _Statement(language.code, f"favourite_{topic}", thing, confidence)
-    family = sentence.key or "prefers"
-    key = f"{family}:{folded(thing)}"
-    return _Statement(language.code, key, sentence.truth, confidence) if thing else None
+    return _Statement(language.code, f"{key or 'prefers'}:{folded(thing)}", sentence.truth, confidence)
 
 
-def _said(language: Language, text: str) -> str | None:
-    """What was said, without what means nothing; None when nothing is left of it."""
+def _said(language: Language, text: str, *, article: re.Pattern[str] | None = None) -> str:
+    """What was said, without what means nothing; empty when nothing is left of it."""
     said = _unquoted(language.closing.sub("", _unquoted(text.strip())))
-    is_said = bool(said) and language.says_nothing.fullmatch(said) is None
-    return said if is_said and len(said) <= MAX_NAME_LENGTH else None
+    found = article.match(said) if article else None
+    said = said[found.end() :] if found else said
+    is_said = len(said) <= MAX_NAME_LENGTH and language.says_nothing.fullmatch(said) is None
+    return said if is_said else ""
 
 
 _QUOTES = (*((mark, mark) for mark in "\"'"), ("“", "”"), ("„", "“"), ("«", "»"), ("「", "」"), ("『", "』"))
@@ -262,11 +264,6 @@ def _confidence(pattern: Pattern, key: str, role: str) -> float | None:
     # A user who says "your" may repeat what a service said, or speak of the assistant.
     is_about_user = pattern.sentence.shape is Shape.ATTRIBUTE and key not in ASSISTANTS_OWN
     return _UNSURE if is_about_user else None
-
-
-def _thing(language: Language, text: str) -> str:
-    article = language.article.match(text)
-    return text[article.end() :].strip() if article else text
 
 
 def _topic(thing: str) -> str | None:

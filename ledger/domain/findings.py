@@ -45,21 +45,30 @@ class Judge:
 
     def find(self, slot: Slot, period: Period, members: Sequence[Claim]) -> Finding:
         """`members` hold throughout the period and have a normal form."""
-        words = self._words(members) if self.words else {}
-        if not words:
-            return Finding(slot, period, self._weigh(standing(members)), _contest(members))
-        hearing = _Hearing(self, slot, period, members, words)
-        return hearing.kept() if hearing.is_any_kept else hearing.none_kept()
+        told = self._told(members) if self.words else []
+        words = self._words(members, told)
+        if words:
+            hearing = _Hearing(self, slot, period, members, words)
+            return hearing.kept() if hearing.is_any_kept else hearing.none_kept()
+        contest = _contest(members)
+        follows = self.words[told[-1].id].decision.id if told and contest else None
+        return Finding(slot, period, self._weigh(standing(members)), contest, follows)
 
-    def _words(self, members: Iterable[Claim]) -> dict[UUID, Word]:
-        """The word on a claim is the word on its value from its writer, as far as that was observed up to then."""
-        told = sorted(
-            (claim for claim in members if claim.id in self.words),
-            key=lambda claim: self.words[claim.id].decision.ordinal,
-        )
-        on_statement = {(claim.writer, claim.value.normal): self.words[claim.id] for claim in told}
-        words = {claim.id: self.words[claim.id] for claim in told}
-        for claim in members if told else ():
+    def _told(self, members: Iterable[Claim]) -> list[Claim]:
+        """The claims that people spoke of, by when they did."""
+        told = (claim for claim in members if claim.id in self.words)
+        return sorted(told, key=lambda claim: self.words[claim.id].decision.ordinal)
+
+    def _words(self, members: Iterable[Claim], told: Sequence[Claim]) -> dict[UUID, Word]:
+        """The words that count here. The word on a claim is the word on its value from its writer, as far as that was
+        observed up to then. Where values stand side by side, a choice is about nothing but the value itself."""
+        present = {claim.id for claim in told}
+        is_alone = self.rule.cardinality == "many"
+        words = {
+            claim.id: self.words[claim.id] for claim in told if is_alone or self.words[claim.id].counts_among(present)
+        }
+        on_statement = {(claim.writer, claim.value.normal): words[claim.id] for claim in told if claim.id in words}
+        for claim in members if words else ():
             word = on_statement.get((claim.writer, claim.value.normal))
             if word is not None and claim.observed_at <= word.decision.decided_at:
                 words.setdefault(claim.id, word)

@@ -95,9 +95,12 @@ def normalise(raw: Any, kind: Kind = Kind.PLAIN, *, unit: str | None = None) -> 
 def read_value(raw: Any, kind: Kind = Kind.PLAIN, *, unit: str | None = None) -> Value:
     """As normalise, but the reason is part of the answer: for texts that nobody can be asked about again."""
     try:
+        display = shown(raw)
+    except UnreadableValue as error:
+        return Value("", None, _name(kind), error.problem)
+    try:
         return normalise(raw, kind, unit=unit)
     except UnreadableValue as error:
-        display = "" if error.problem in _WITHOUT_WORDS else shown(raw)
         return Value(display, None, _name(kind), error.problem)
 
 
@@ -107,9 +110,6 @@ def shown(raw: Any) -> str:
     if len(text) > MAX_VALUE_LENGTH:
         raise UnreadableValue(Problem.TOO_LONG)
     return text
-
-
-_WITHOUT_WORDS = frozenset((Problem.TOO_LONG, Problem.NOT_A_VALUE))
 
 
 def _name(kind: Kind) -> str:
@@ -160,7 +160,9 @@ def _identifier(raw: Any, unit: str | None) -> str:
     return unicodedata.normalize("NFC", _words(raw)).strip()
 
 
-_NUMBER = re.compile(r"(?P<sign>[+-]?)(?P<number>[0-9.][0-9., ]*(?:[eE][+-]?[0-9]{1,9})?)(?P<unit>[^0-9.,].*)?")
+_NUMBER = re.compile(
+    r"(?P<sign>[+-]?)(?P<number>[0-9.][0-9., ]*(?:[eE][+-]?[0-9]{1,9})?)(?P<unit>(?:[^\W\d_]|[%‰°€$£¥]).*)?", re.DOTALL
+)
 _WRITTEN = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE](?P<exponent>[+-]?[0-9]+))?")
 _EITHER = re.compile(r"[1-9][0-9]{0,2},[0-9]{3}")
 # How people group digits, and what to take away; a comma that is left is a decimal one.

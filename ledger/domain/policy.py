@@ -184,7 +184,7 @@ class _Line:
 
     def _last_words(self, said: list[Claim]) -> list[Claim]:
         """Within one source event, a statement takes the place of those before it."""
-        last: dict[UUID, int] = defaultdict(int)
+        last: dict[tuple[UUID | None, UUID | None], int] = defaultdict(int)
         for claim in said:
             last[_occasion(claim)] = max(last[_occasion(claim)], claim.ordinal)
         final = {(_occasion(claim), _value(claim)) for claim in said if claim.ordinal == last[_occasion(claim)]}
@@ -217,9 +217,9 @@ def _known(confidence: float | None) -> float:
     return -1.0 if confidence is None else confidence
 
 
-def _occasion(claim: Claim) -> UUID:
+def _occasion(claim: Claim) -> tuple[UUID | None, UUID | None]:
     """Statements of one source event follow each other; whatever else was said at one moment was said at once."""
-    return claim.source_event if claim.source_event and claim.ordinal else claim.id
+    return (claim.source_event, None) if claim.source_event and claim.ordinal else (None, claim.id)
 
 
 def _value(claim: Claim) -> str:

@@ -73,7 +73,7 @@ def redact(
 
 def secret_shapes(text: str) -> list[Span]:
     """Where `text` looks like a secret, by what its shape is called; apart from each other, first to last."""
-    if not _may_hold_secret(text):
+    if not may_hold_secret(text):
         return []
     masked = _MARK.sub(lambda mark: " " * len(mark[0]), text)
     found = [*_pem(masked)]
@@ -137,11 +137,11 @@ _OVERLAP = 1280
 
 # Every shape has one of these: a run of letters and digits that is no word, an address, or a word for a secret.
 _RUN = re.compile(r"[A-Za-z0-9_+/=-]{11,}")
-_SIGNS = ("://", "PRIVATE KEY", "PuTTY", "earer", "oken=")
-_WORDS = re.compile(r"pass|pwd|secret|key|contrase|token|cred|hmac|softlayer|cloudant", re.IGNORECASE)
+_SIGNS = ("eyJ", "://", "PRIVATE KEY", "PuTTY", "earer", "oken=")
+_WORDS = re.compile(r"pass|pwd|secret|key|contrase|token|cred|hmac|softlayer|cloudant|xox[a-z]-", re.IGNORECASE)
 
 
-def _may_hold_secret(text: str) -> bool:
+def may_hold_secret(text: str) -> bool:
     """A cheap look; False is certain. Most of what is remembered are a few plain words."""
     if any(sign in text for sign in _SIGNS) or _WORDS.search(text):
         return True

@@ -10,7 +10,8 @@ finding are joined again. A claim that lost one piece may hold another that nobo
 
 A person's word stands above every policy. What was considered keeps the word that was given on it, and so does the same
 value from the same writer observed up to then, which is nothing new. Anything else that contradicts the word is new
-evidence: the value stays as decided, and a new conflict that names the decision awaits a person.
+evidence: the value stays as decided, and a new conflict that names the decision awaits a person. What lost to a chosen
+claim keeps the time that the chosen one does not speak of, as it does under a policy.
 """
 
 from __future__ import annotations

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
+
+from django.utils import timezone
 
 from runs.domain.storable import original, storable
 from runs.queries import Option, like, percent
 
+from ..domain.observing import state_of
 from .paging import PAGE, Keyset, Order, Row, moment, page_of, rows_of, uuid
-from .rows import ANNOUNCED, TAGS, EntryList, EntryRow, maybe, originals
+from .rows import ANNOUNCED, EXPIRED, GONE, STATES, STORED, TAGS, EntryList, EntryRow, maybe, originals
 
 COUNTED = 100_000
 """Entries that match a filter are counted up to here, unless their memory refs know their number."""
@@ -22,7 +26,8 @@ REFS = 50
 
 @dataclass(frozen=True, slots=True)
 class EntryFilter:
-    """What the ledger is narrowed to; "" means any. ``q`` is a part of an id, ref, tag, node or agent."""
+    """What the ledger is narrowed to; "" means any. ``q`` is a part of an id, ref, tag, node or agent, or of the
+    beginning of the content."""
 
     q: str = ""
     host: str = ""
@@ -83,6 +88,26 @@ def ref_options(tenant_id: int) -> tuple[Option, ...]:
     return tuple(Option(original(ref), original(ref), count) for ref, count in found)
 
 
+def state_options(tenant_id: int, total: int, *, now: datetime) -> tuple[Option, ...]:
+    """The states an entry can be in, with the number of those in each where few enough were seen to count them."""
+    found = rows_of(
+        """
+        SELECT CASE WHEN s.expires_at <= %(now)s THEN %(expired)s WHEN s.outcome = 'gone' THEN %(gone)s
+                ELSE %(stored)s END, count(*)
+        FROM (SELECT outcome, expires_at FROM ledger_contentstate
+            WHERE tenant_id = %(tenant)s AND outcome IS NOT NULL LIMIT %(most)s) AS s
+        GROUP BY 1
+        """,
+        {"tenant": tenant_id, "now": now, "most": NEAR + 1, "expired": EXPIRED, "gone": GONE, "stored": STORED},
+    )
+    counts: dict[str, int] = dict(found)
+    seen = sum(counts.values())
+    if seen > NEAR:
+        return tuple(Option(state, state, None) for state in STATES)
+    counts[ANNOUNCED] = max(0, total - seen)
+    return tuple(Option(state, state, counts.get(state, 0)) for state in STATES)
+
+
 _BY_LAST_WRITE = Order(
     columns=(("e.last_at", "timestamptz"), ("e.id", "uuid")),
     write=lambda row: [row[1].isoformat(), str(row[0])],
@@ -97,15 +122,20 @@ def entry_list(
     before: str | None = None,
     after: str | None = None,
     limit: int = PAGE,
+    now: datetime | None = None,
 ) -> EntryList:
-    """A page of entries: older than ``before``, or newer than ``after``, or the newest. Raises BrokenCursor."""
-    reading = _reading(tenant_id, filter)
+    """A page of entries: older than ``before``, or newer than ``after``, or the newest. Raises BrokenCursor.
+
+    What has expired by ``now`` is neither shown nor found by its content.
+    """
+    now = now or timezone.now()
+    reading = _reading(tenant_id, filter, now)
     page, found = page_of(reading.rows, _BY_LAST_WRITE, limit, before=before, after=after)
     shown, newer, older = page.cut(found)
     is_all = page.edge is None and older is None
     total, is_estimate = (len(shown), False) if is_all else reading.count()
     return EntryList(
-        rows=tuple(_entry_row(row) for row in shown),
+        rows=tuple(_entry_row(row, now) for row in shown),
         total=total,
         total_is_estimate=is_estimate,
         newer=newer,
@@ -113,9 +143,10 @@ def entry_list(
     )
 
 
-def _reading(tenant_id: int, filter: EntryFilter) -> _Reading:
+def _reading(tenant_id: int, filter: EntryFilter, now: datetime) -> _Reading:
     scopes = _scopes(tenant_id, filter)
     where, values = _where(tenant_id, filter, scopes)
+    values["now"] = now
     known = sum(scope.entry_count for scope in scopes) if scopes is not None else None
     if filter.q:
         return _Search(filter, where, values | {"likes": _patterns(filter.q)}, known)
@@ -144,6 +175,15 @@ def _scopes(tenant_id: int, filter: EntryFilter) -> list[_Scope] | None:
     return [_Scope(*row) for row in found]
 
 
+_SEEN = "SELECT FROM ledger_contentstate s WHERE s.tenant_id = %(tenant)s AND s.entry_id = e.id"
+_LIVES = "(s.expires_at IS NULL OR s.expires_at > %(now)s)"
+_IN_STATE: Mapping[str, str] = {
+    # As domain.observing.state_of tells them apart.
+    ANNOUNCED: f"NOT EXISTS ({_SEEN} AND s.outcome IS NOT NULL)",
+    STORED: f"EXISTS ({_SEEN} AND s.outcome = 'content' AND {_LIVES})",
+    EXPIRED: f"EXISTS ({_SEEN} AND s.outcome IS NOT NULL AND s.expires_at <= %(now)s)",
+    GONE: f"EXISTS ({_SEEN} AND s.outcome = 'gone' AND {_LIVES})",
+}
 _WRITTEN = "SELECT FROM ledger_memorywrite w WHERE w.tenant_id = %(tenant)s AND w.entry_id = e.id"
 
 
@@ -165,8 +205,8 @@ def _where(tenant_id: int, filter: EntryFilter, scopes: Sequence[_Scope] | None)
         conditions.append(f"EXISTS ({_WRITTEN} AND w.agent_id = %(agent)s)")
     if filter.tag:
         conditions.append(f"EXISTS ({_WRITTEN} AND %(tag)s = ANY (w.tags))")
-    if filter.state and filter.state != ANNOUNCED:
-        conditions.append("false")
+    if filter.state:
+        conditions.append(_IN_STATE.get(filter.state, "false"))
     return " AND ".join(conditions), {
         "tenant": tenant_id,
         "scope": scopes[0].id if scopes else None,
@@ -192,6 +232,9 @@ _SIGNED = """(
     w.node_id COLLATE "C" ILIKE ANY (%(likes)s) OR w.agent_id COLLATE "C" ILIKE ANY (%(likes)s)
     OR array_to_string(w.tags, chr(10)) COLLATE "C" ILIKE ANY (%(likes)s))
 """
+
+
+_READS = f"""s.excerpt COLLATE "C" ILIKE ANY (%(likes)s) AND {_LIVES}"""
 
 
 @dataclass(slots=True)
@@ -267,7 +310,8 @@ class _Search(_Reading):
         # OFFSET keeps the planner from searching all writes for these few entries.
         matching = (
             f"SELECT e.*, count(*) OVER () AS matches FROM near e"  # noqa: S608
-            f" WHERE {_NAMED} OR EXISTS ({_WRITTEN} AND {_SIGNED} OFFSET 0) {page.order} LIMIT %(most)s"
+            f" WHERE {_NAMED} OR EXISTS ({_WRITTEN} AND {_SIGNED} OFFSET 0) OR EXISTS ({_SEEN} AND {_READS} OFFSET 0)"
+            f" {page.order} LIMIT %(most)s"
         )
         return rows_of(
             f"""
@@ -300,6 +344,10 @@ class _Search(_Reading):
                 SELECT e.id FROM ledger_memorywrite w
                 JOIN ledger_memoryentry e ON e.tenant_id = w.tenant_id AND e.id = w.entry_id
                 WHERE w.tenant_id = %(tenant)s AND {_SIGNED} AND {self.where}
+                UNION
+                SELECT e.id FROM ledger_contentstate s
+                JOIN ledger_memoryentry e ON e.tenant_id = s.tenant_id AND e.id = s.entry_id
+                WHERE s.tenant_id = %(tenant)s AND {_READS} AND {self.where}
                 LIMIT %(counted)s)
             SELECT d.*, counted.hits FROM (SELECT count(*) AS hits FROM hit) AS counted
             LEFT JOIN ({_described(listed, page.order)}) AS d ON true
@@ -312,10 +360,11 @@ class _Search(_Reading):
 
 
 def _described(entries: str, order: str, *, further: str = "") -> str:
-    """Entries with their host and their last write, in their order."""
+    """Entries with their host, their last write and how their content stands, in their order."""
     return f"""
         SELECT e.id, e.last_at, h.slug, e.memory_ref, e.memory_id, e.write_count,
-            l.node_id, l.agent_id, l.run, l.sequence, l.occurred_at, l.tags[1:{TAGS}] AS tags, d.writers{further}
+            l.node_id, l.agent_id, l.run, l.sequence, l.occurred_at, l.tags[1:{TAGS}] AS tags, d.writers,
+            h.memory_route <> '' AS is_read, s.outcome, s.excerpt, s.expires_at AS content_expires_at{further}
         FROM ({entries}) AS e
         JOIN runs_host h ON h.tenant_id = e.tenant_id AND h.id = e.host_id
         LEFT JOIN LATERAL (
@@ -330,18 +379,23 @@ def _described(entries: str, order: str, *, further: str = "") -> str:
                 WHERE e.write_count > 1 AND w.tenant_id = e.tenant_id AND w.entry_id = e.id
                     AND (w.node_id IS NOT NULL OR w.agent_id IS NOT NULL)) AS pairs
         ) d ON true
+        LEFT JOIN ledger_contentstate s ON s.tenant_id = e.tenant_id AND s.entry_id = e.id
         {order}
     """  # noqa: S608 - constants
 
 
-def _entry_row(row: Sequence[Any]) -> EntryRow:
+def _entry_row(row: Sequence[Any], now: datetime) -> EntryRow:
     pk, _, host, ref, memory_id, writes, node, agent, run, sequence, at, tags, writers = row[:13]
+    is_read, outcome, excerpt, expires_at = row[13:17]
+    state = state_of(outcome, expires_at, now)
+    shown = maybe(excerpt) if state in (STORED, GONE) else None
     return EntryRow(
         key=pk.hex,
         host=host,
         memory_ref=original(ref),
         memory_id=original(memory_id),
-        content=None,
+        excerpt=shown or None,
+        unseen="" if shown else _unseen(state, excerpt, is_read=is_read),
         tags=originals(tags),
         node=maybe(node),
         agent=maybe(agent),
@@ -351,9 +405,20 @@ def _entry_row(row: Sequence[Any]) -> EntryRow:
         writers=writers if writes > 1 else int(node is not None or agent is not None),
         writes=writes,
         last_write_at=at,
-        state=ANNOUNCED,
-        expires_at=None,
+        state=state,
+        expires_at=expires_at if state == STORED else None,
     )
+
+
+def _unseen(state: str, excerpt: str | None, *, is_read: bool) -> str:
+    """Why a list shows no content."""
+    if state == ANNOUNCED:
+        return "not read yet" if is_read else "content not known: the host’s memory is not read"
+    if state == EXPIRED:
+        return "hidden: its time is past"
+    if state == GONE:
+        return "no longer readable"
+    return "blank" if excerpt == "" else "not shown in lists: no text, or one that looks like a key"
 
 
 def _number(sql: str, values: Mapping[str, Any]) -> int:

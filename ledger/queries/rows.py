@@ -12,20 +12,24 @@ from runs.domain.storable import original
 TAGS = 100
 """So many tags of a write are shown. The event has them all."""
 
-ANNOUNCED = "announced"
-STATES = (ANNOUNCED,)
-"""What is known of an entry's own life. Events only ever announce one; nothing here has read a host's memory."""
+ANNOUNCED, STORED, EXPIRED, GONE = "announced", "stored", "expired", "gone"
+STATES = (ANNOUNCED, STORED, EXPIRED, GONE)
+"""What is known of an entry's own life. Events only ever announce one; the others come from looks at the entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntryRow:
-    """One entry with its last write. ``writers`` counts distinct pairs of node and agent that writes name."""
+    """One entry with its last write. ``writers`` counts distinct pairs of node and agent that writes name.
+
+    ``excerpt`` is the beginning of its content, as it was seen last; where there is none, ``unseen`` says why.
+    """
 
     key: str
     host: str
     memory_ref: str
     memory_id: str
-    content: str | None
+    excerpt: str | None
+    unseen: str
     tags: tuple[str, ...]
     node: str | None
     agent: str | None
@@ -76,7 +80,8 @@ class WriteList:
 
 @dataclass(frozen=True, slots=True)
 class EntryFacts:
-    """One entry and what its writes add up to. Times and tags are those that events report."""
+    """One entry and what its writes add up to. Times and tags are those that events report. ``is_read`` says whether
+    its host's memory is read."""
 
     pk: UUID
     host_pk: int
@@ -86,11 +91,8 @@ class EntryFacts:
     memory_id: str
     state: str
     state_reason: str
-    content: str | None
-    content_bytes: int | None
+    is_read: bool
     tags: tuple[str, ...]
-    created_at: datetime | None
-    expires_at: datetime | None
     first_write_at: datetime | None
     last_write_at: datetime | None
     writes: int

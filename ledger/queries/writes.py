@@ -3,45 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.utils import timezone
+
 from runs.domain.storable import original, storable
 
+from ..domain.observing import state_of
 from ..domain.reading import Address, entry_id
 from .paging import PAGE, Keyset, Order, Row, moment, page_of, rows_of, whole_number
-from .rows import ANNOUNCED, TAGS, EntryFacts, WriteList, WriteRow, maybe, originals
+from .rows import TAGS, EntryFacts, WriteList, WriteRow, maybe, originals
 
+_OF_ENTRY = "FROM ledger_memorywrite w WHERE w.tenant_id = e.tenant_id AND w.entry_id = e.id"
 _SUMMED = f"""
-SELECT a.*, l.tags[1:{TAGS}] FROM ledger_memoryentry e
-CROSS JOIN LATERAL (
-    SELECT count(*), count(*) FILTER (WHERE w.node_id IS NULL), count(DISTINCT w.run_id),
-        count(DISTINCT (w.node_id, w.agent_id)) FILTER (WHERE w.node_id IS NOT NULL OR w.agent_id IS NOT NULL),
-        min(w.occurred_at), max(w.occurred_at)
-    FROM ledger_memorywrite w WHERE w.tenant_id = e.tenant_id AND w.entry_id = e.id
-) a
-LEFT JOIN LATERAL (
-    SELECT w.tags FROM ledger_memorywrite w WHERE w.tenant_id = e.tenant_id AND w.entry_id = e.id
-    ORDER BY w.occurred_at DESC, w.run_id DESC, w.sequence DESC LIMIT 1
-) l ON true
+SELECT e.write_count, e.write_count - e.attributed_count,
+    (SELECT count(*) FROM (SELECT DISTINCT w.run_id {_OF_ENTRY}) AS runs),
+    (SELECT count(*) FROM (SELECT DISTINCT w.node_id, w.agent_id {_OF_ENTRY}
+        AND (w.node_id IS NOT NULL OR w.agent_id IS NOT NULL)) AS pairs),
+    (SELECT min(w.occurred_at) {_OF_ENTRY}), (SELECT max(w.occurred_at) {_OF_ENTRY}),
+    (SELECT w.tags[1:{TAGS}] {_OF_ENTRY} ORDER BY w.occurred_at DESC, w.run_id DESC, w.sequence DESC LIMIT 1),
+    e.last_run_id IS NULL, s.outcome, s.expires_at
+FROM ledger_memoryentry e
+LEFT JOIN ledger_contentstate s ON s.tenant_id = e.tenant_id AND s.entry_id = e.id
 WHERE e.tenant_id = %s AND e.id = %s
 """  # noqa: S608 - constants
 
 
-def find_entry(tenant_id: int, host: str, memory_ref: str, memory_id: str) -> EntryFacts | None:
-    """None for one that no event names, and for a host of another tenant: nobody can tell which."""
+def find_entry(
+    tenant_id: int, host: str, memory_ref: str, memory_id: str, *, now: datetime | None = None
+) -> EntryFacts | None:
+    """None for one that no event names and nobody saw, and for a host of another tenant: nobody can tell which."""
     hosts = rows_of(
-        "SELECT id, coalesce(nullif(name, ''), slug) FROM runs_host WHERE tenant_id = %s AND slug = %s",
+        "SELECT id, coalesce(nullif(name, ''), slug), memory_route <> '' FROM runs_host"
+        " WHERE tenant_id = %s AND slug = %s",
         [tenant_id, host],
     )
     if not hosts:
         return None
-    ((host_pk, host_name),) = hosts
+    ((host_pk, host_name, is_read),) = hosts
     pk = entry_id(host_pk, Address(storable(memory_ref), storable(memory_id)))
     summed = rows_of(_SUMMED, [tenant_id, pk])
     if not summed:
         return None
-    ((writes, unattributed, runs, writers, first, last, tags),) = summed
+    ((writes, unattributed, runs, writers, first, last, tags, is_unnamed, outcome, expires_at),) = summed
     return EntryFacts(
         pk=pk,
         host_pk=host_pk,
@@ -49,13 +55,10 @@ def find_entry(tenant_id: int, host: str, memory_ref: str, memory_id: str) -> En
         host_name=host_name,
         memory_ref=memory_ref,
         memory_id=memory_id,
-        state=ANNOUNCED,
-        state_reason="" if writes else "Named by a merge; no write of it has been seen.",
-        content=None,
-        content_bytes=None,
+        state=state_of(outcome, expires_at, now or timezone.now()),
+        state_reason=_reason(writes, is_unnamed=is_unnamed),
+        is_read=is_read,
         tags=originals(tags),
-        created_at=None,
-        expires_at=None,
         first_write_at=first,
         last_write_at=last,
         writes=writes,
@@ -63,6 +66,12 @@ def find_entry(tenant_id: int, host: str, memory_ref: str, memory_id: str) -> En
         runs=runs,
         unattributed=unattributed,
     )
+
+
+def _reason(writes: int, *, is_unnamed: bool) -> str:
+    if writes:
+        return ""
+    return "Seen on its host; no event names it." if is_unnamed else "Named by a merge; no write of it has been seen."
 
 
 _BY_TIME = Order(

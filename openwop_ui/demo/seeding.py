@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 
+from ledger.domain.route_text import write_route
 from openwop_ui.demo import RECORDINGS
 from openwop_ui.tenancy.models import Membership, Role, Tenant
 from openwop_ui.tenancy.scope import operator_scope, tenant_scope
 from runs.domain.event import Refusal, RunEvent
+from runs.domain.memory_read import ID_PLACE
 from runs.domain.normalise import read_event
 from runs.domain.storable import storable
 from runs.models import Host, Run
@@ -20,6 +22,7 @@ from runs.store import ref, register_host, take_in
 HOST = "demo"
 HOST_KEY = "demo-host-key"
 """Opens the demo's host, which listens on loopback only and holds nothing but made-up runs."""
+MEMORY = "/v1/host/demo/memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,7 @@ def seed(*, host_port: int) -> int:
         name="Demo host",
         origin=f"http://127.0.0.1:{host_port}",
         credential=HOST_KEY,
+        memory_route=write_route(MEMORY, f"{MEMORY}/{ID_PLACE}", major=1, ref="team:support"),
     )
     return brought
 

@@ -43,9 +43,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
     async def disconnect(self, code: int) -> None:
         await self._leave()
 
-    async def receive(
-        self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any
-    ) -> None:
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
         try:
             said = await self.decode_json(text_data) if text_data else None
         except ValueError:

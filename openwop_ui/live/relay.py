@@ -71,9 +71,7 @@ async def relay_forever() -> None:
                 pause = 0.5
                 await _relay(connection)
         except (psycopg.Error, OSError) as exc:
-            log.warning(
-                "live relay lost its connection (%s), trying again in %.1f s", type(exc).__name__, pause
-            )
+            log.warning("live relay lost its connection (%s), trying again in %.1f s", type(exc).__name__, pause)
         finally:
             state["connected"] = False
         await asyncio.sleep(pause)
@@ -83,14 +81,8 @@ async def relay_forever() -> None:
 @asynccontextmanager
 async def _listening() -> AsyncIterator[psycopg.AsyncConnection[Any]]:
     params = connections["default"].get_connection_params()
-    kept = {
-        key: params[key]
-        for key in ("host", "port", "user", "password", "dbname", "sslmode")
-        if params.get(key)
-    }
-    connection = await psycopg.AsyncConnection.connect(
-        **kept, autocommit=True, application_name="openwop-ui relay"
-    )
+    kept = {key: params[key] for key in ("host", "port", "user", "password", "dbname", "sslmode") if params.get(key)}
+    connection = await psycopg.AsyncConnection.connect(**kept, autocommit=True, application_name="openwop-ui relay")
     async with connection:
         while settings.CHANNEL_LAYER_URL and not await _leads(connection):
             await asyncio.sleep(2)
@@ -120,7 +112,5 @@ async def _send(pending: Pending) -> None:
     assert layer is not None  # configured in settings
     while True:
         for (tenant, topic), through in pending.take().items():
-            await layer.group_send(
-                group_of(tenant, topic), {"type": "live.notice", "topic": topic, "through": through}
-            )
+            await layer.group_send(group_of(tenant, topic), {"type": "live.notice", "topic": topic, "through": through})
         await asyncio.sleep(EVERY)

@@ -275,9 +275,7 @@ def _warnings(facts: BundleFacts, *, is_applied: bool) -> Iterator[BundleWarning
     if facts.told_count not in (None, facts.event_count):
         yield BundleWarning("event_count", f"{facts.event_count:,} of {facts.told_count:,} events are in the bundle")
     if facts.holes:
-        first = facts.holes[0]
-        where = f"{first.first:,} to {first.last:,}" + (" and elsewhere" if facts.hole_count > 1 else "")
-        yield BundleWarning("hole", f"{facts.missing_count:,} events are missing between others: {where}")
+        yield BundleWarning("hole", _missing(facts))
     if is_applied and facts.redaction_mode == NOT_REDACTING:
         yield BundleWarning(
             "malformed_redaction", "redactionApplied with the mode passthrough: one of the two is false"
@@ -285,11 +283,27 @@ def _warnings(facts: BundleFacts, *, is_applied: bool) -> Iterator[BundleWarning
     if facts.is_redacted:
         yield BundleWarning("redacted", f"the host may have changed values (mode {shown(facts.redaction_mode)})")
     if facts.partial_count:
-        yield BundleWarning("partial_copies", f"{facts.partial_count:,} events came without their payload")
-    if facts.notification_count:
+        count = facts.partial_count
         yield BundleWarning(
-            "notifications", f"{facts.notification_count:,} notifications that are no events were left out"
+            "partial_copies",
+            "1 event came without its payload" if count == 1 else f"{count:,} events came without their payload",
         )
+    if facts.notification_count:
+        count = facts.notification_count
+        yield BundleWarning(
+            "notifications",
+            "1 notification that is no event was left out"
+            if count == 1
+            else f"{count:,} notifications that are no events were left out",
+        )
+
+
+def _missing(facts: BundleFacts) -> str:
+    first = facts.holes[0]
+    where = f"{first.first:,}" if first.first == first.last else f"{first.first:,} to {first.last:,}"
+    elsewhere = " and elsewhere" if facts.hole_count > 1 else ""
+    missing = "1 event is" if facts.missing_count == 1 else f"{facts.missing_count:,} events are"
+    return f"{missing} missing between others: {where}{elsewhere}"
 
 
 def _run_id(parts: _Parts) -> str | None:

@@ -499,9 +499,7 @@ def _kept(path: Path, value: object, withheld: list[str]) -> object:
 
 def _is_credential_name(path: Path) -> bool:
     """By the nearest name: an element of an array is called what the array is called."""
-    name = next((step for step in reversed(path) if isinstance(step, str)), "")
-    if len(name) > 128:
-        return False
+    name = next((step for step in reversed(path) if isinstance(step, str)), "")[-128:]
     return bool(CREDENTIAL_NAMES.fullmatch(name) or _CREDENTIAL_WORD.fullmatch(_CAMEL.sub("-", name)))
 
 

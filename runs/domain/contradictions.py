@@ -5,6 +5,7 @@ stands in front of what was read already; then the log is read again from its be
 findings, whatever the batches.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -123,7 +124,10 @@ class _Reader:
         self._last_timestamp = state.last_timestamp
         self._first_start = state.first_start
         self._first_terminal = state.first_terminal
-        self._recent = list(state.recent)
+        self._recent = {
+            is_vendors: deque(one for one in state.recent if one.is_vendors == is_vendors)
+            for is_vendors in (False, True)
+        }
         self._findings = list(state.findings)
         self._counts = dict(state.counts)
         self._late = next((at for at, one in enumerate(self._findings) if one.kind == "late_events"), None)
@@ -134,7 +138,7 @@ class _Reader:
             last_timestamp=self._last_timestamp,
             first_start=self._first_start,
             first_terminal=self._first_terminal,
-            recent=tuple(self._recent),
+            recent=(*self._recent[False], *self._recent[True]),
             findings=tuple(self._findings),
             counts=self._counts,
         )
@@ -157,7 +161,7 @@ class _Reader:
 
     def _gap(self, event: RunEvent) -> None:
         first = self.last_sequence + 1
-        if event.sequence > first and (first or event.sequence not in FIRST_SEQUENCES):
+        if event.sequence > first and event.sequence not in FIRST_SEQUENCES:
             self.find(Finding("gap", first, event.sequence - 1, count=event.sequence - first))
 
     def _time(self, event: RunEvent) -> None:
@@ -201,15 +205,17 @@ class _Reader:
             self._twin(Seen(event.sequence, ref, memory_id, event.type != _WRITTEN))
 
     def _twin(self, seen: Seen) -> None:
-        recent = self._recent
-        while recent and seen.sequence - recent[0].sequence > TWIN_REACH:
-            del recent[0]
-        for at, one in enumerate(recent):
-            if one.memory_id == seen.memory_id and _are_twins(one, seen):
-                self.find(Finding("twin_event", seen.sequence, one.sequence, about=seen.memory_id))
-                del recent[at]
-                return
-        recent.append(seen)
+        waiting = self._recent[seen.is_vendors]
+        others = self._recent[not seen.is_vendors]
+        for queue in (waiting, others):
+            while queue and seen.sequence - queue[0].sequence > TWIN_REACH:
+                queue.popleft()
+        twin = next((one for one in others if _are_twins(one, seen)), None)
+        if twin is None:
+            waiting.append(seen)
+        else:
+            others.remove(twin)
+            self.find(Finding("twin_event", seen.sequence, twin.sequence, about=seen.memory_id))
 
 
 def _is_end(type: str) -> bool:
@@ -220,7 +226,7 @@ def _is_end(type: str) -> bool:
 def _are_twins(one: Seen, other: Seen) -> bool:
     """A vendor's event may leave the ref out, but never names another one."""
     is_same_ref = one.memory_ref == other.memory_ref or not one.memory_ref or not other.memory_ref
-    return one.is_vendors != other.is_vendors and is_same_ref
+    return one.memory_id == other.memory_id and is_same_ref
 
 
 def _ids(event: RunEvent) -> tuple[str, str]:
@@ -247,11 +253,17 @@ def _reversed(finding: Finding) -> str:
     return f"{finding.sequence} is timed {finding.backwards} before {finding.other}, which it follows"
 
 
+def _late(finding: Finding) -> str:
+    if finding.count == 1:
+        return f"an event at {finding.sequence}"
+    return f"{finding.count:,} events from {finding.sequence} on"
+
+
 _WORDS: Mapping[Kind, Callable[[Finding], str]] = {
     "gap": _missing,
     "second_start": lambda one: f"run.started again at {one.sequence}; the run had started at {one.other}",
     "second_terminal": lambda one: f"{one.about} at {one.sequence}; the run had ended at {one.other}",
-    "late_events": lambda one: f"{one.count:,} events from {one.sequence} on, behind the run's end at {one.other}",
+    "late_events": lambda one: f"{_late(one)}, behind the run's end at {one.other}",
     "memory_after_terminal": lambda one: (
         f"memory {one.about or 'without an id'} at {one.sequence}, behind the run's end at {one.other}"
     ),

@@ -28,7 +28,8 @@ class RunEvent:
     `type` is the canonical name (the first major's spelling), `reported_type` the name as it came. `body` is the
     event's own JSON text with nothing changed but quarantined values. `digest` (16 bytes) covers type, node, time
     and payload, so that one event read through two channels has one digest. `has_payload` is False for a partial
-    copy, which another channel may complete.
+    copy, which another channel may complete. `may_be_masked` marks a copy out of a bundle whose values the host says
+    it has changed: where such a copy differs from another one, it need not contradict it.
     """
 
     run_id: str
@@ -45,6 +46,7 @@ class RunEvent:
     has_payload: bool
     leaks: tuple[Leak, ...] = ()
     notes: tuple[str, ...] = ()
+    may_be_masked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""What a file or a body holds, told by its first bytes; its name and media type only decide where those do not."""
+"""What a file or a body holds: by its media type where that speaks of events, else by its first bytes.
+
+Names of files only decide where the bytes leave it open, as people name them wrongly.
+"""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -233,7 +233,7 @@ def read_memory_entry(value: object, *, index: int) -> MemoryEntry | Refusal:
     content = _content(value.get("content"), notes)
     tags = _tags(value.get("tags"), notes)
     created_at = _moment(value, "createdAt", notes)
-    if created_at is None and "createdAt" not in value:
+    if value.get("createdAt") is None:
         notes.append("createdAt is missing")
     extra = sorted(value.keys() - {"id", "content", "tags", "createdAt", "expiresAt"})
     notes += [f"unknown member {json.dumps(name[:64])}" for name in extra[:8]]

@@ -23,6 +23,9 @@ MAX_ID_LENGTH = 512
 MAX_TYPE_LENGTH = 256
 MAX_SEQUENCE = 2**53 - 1  # RFC 7493 section 2.2: the integers that every JSON reader agrees on
 
+ANOTHER_RUN = "event of another run"
+"""The reason of the refusal of what does not belong to the run that the door asked for."""
+
 # What `RunEvent.notes` may say.
 SEQ_CONFLICT = "seq_conflict"  # `seq` differs from `sequence`, which was taken
 DATA_CONFLICT = "data_conflict"  # `data` differs from `payload`, which was taken
@@ -162,7 +165,7 @@ def _run_id(given: object, asked_for: str | None) -> str:
         raise _Refused("runId is missing", "runId")
     run = _text(given, "runId", MAX_ID_LENGTH)
     if asked_for is not None and run != asked_for:
-        raise _Refused("event of another run", "runId")
+        raise _Refused(ANOTHER_RUN, "runId")
     return run
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -56,23 +57,15 @@ class RunSummary:
 
     def _with_status_of(self, event: RunEvent) -> RunSummary:
         told = self
-        if event.type == "run.started" and (
-            told.started_sequence is None or event.sequence < told.started_sequence
-        ):
+        if event.type == "run.started" and (told.started_sequence is None or event.sequence < told.started_sequence):
             told = replace(
                 told,
                 started_at=event.timestamp,
                 started_sequence=event.sequence,
                 workflow_id=_workflow_id(event),
             )
-        known = (
-            StatusAt(cast(RunStatus, told.status), told.status_sequence)
-            if told.status_sequence >= 0
-            else None
-        )
-        latest = later_status(
-            known, Lifecycle(event.sequence, event.type, event.timestamp, detail_for(event))
-        )
+        known = StatusAt(cast(RunStatus, told.status), told.status_sequence) if told.status_sequence >= 0 else None
+        latest = later_status(known, Lifecycle(event.sequence, event.type, event.timestamp, detail_for(event)))
         if latest is None or latest == known:
             return told
         ends = is_terminal(latest.status)
@@ -106,12 +99,14 @@ def payload_of(body: str) -> Any:
     try:
         event = orjson.loads(body)
     except orjson.JSONDecodeError:
-        # Lone surrogates: the standard library takes them.
-        import json
-
-        event = json.loads(body)
+        # It refuses lone surrogates and numbers that are infinite for it, which the log takes.
+        event = json.loads(body, parse_int=_whole_number)
     payload = event.get("payload")
     return event.get("data") if payload is None else payload
+
+
+def _whole_number(digits: str) -> int | float:
+    return int(digits) if len(digits) < 20 else float(digits)
 
 
 def _workflow_id(event: RunEvent) -> str:

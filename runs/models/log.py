@@ -32,11 +32,11 @@ class Run(models.Model):
     watched_through = models.BigIntegerField(db_default=-1)
     watched_revision = models.IntegerField(db_default=0)
     watch_state = models.BinaryField(db_default=b"")
-    """Where looking for contradictions has got to in this log (``domain.contradictions``)."""
+    """Where looking for contradictions has got to in this log (``store.watching``)."""
     parent_run_id = models.TextField(blank=True, db_default="")
     parent_sequence = models.BigIntegerField(null=True)
     relation = models.TextField(blank=True, db_default="")
-    """replay, branch, child, or "" where nothing says so; from snapshots, never from likeness."""
+    """replay, branch, fork (a replay or a branch), child, or "" where nothing says so; never from likeness."""
     truncated = models.TextField(blank=True, db_default="")
     """Why an import of this run says it is not whole; "" where none does."""
     first_received_at = models.DateTimeField()

@@ -13,7 +13,14 @@ from .events import (
     find_event,
 )
 from .hosts import host_options, host_rows
-from .incidents import incidents
+from .incidents import (
+    IncidentFilter,
+    IncidentsPage,
+    incident_options,
+    incidents,
+    incidents_page,
+    pressing_incidents,
+)
 from .rows import HostRow, IncidentRow, Option, RunRow, percent
 from .runs import (
     RunFacts,
@@ -23,6 +30,7 @@ from .runs import (
     find_run,
     like,
     live_runs,
+    place_of,
     run_list,
     runs_where,
     status_options,
@@ -35,7 +43,9 @@ __all__ = [
     "EventRow",
     "EventsPage",
     "HostRow",
+    "IncidentFilter",
     "IncidentRow",
+    "IncidentsPage",
     "Option",
     "RunFacts",
     "RunFilter",
@@ -51,11 +61,15 @@ __all__ = [
     "find_run",
     "host_options",
     "host_rows",
+    "incident_options",
     "incidents",
+    "incidents_page",
     "like",
     "live_runs",
     "moment",
     "percent",
+    "place_of",
+    "pressing_incidents",
     "run_list",
     "runs_where",
     "status_options",

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from django.db import connection
 
+from ..domain import exact_json
 from ..domain.describe import KIND_PREFIXES, KINDS, Kind, detail_of, kind_of, outcome_of
 from ..domain.storable import original, storable
 from ..domain.summary import payload_of
@@ -162,9 +163,7 @@ def _page(
     )
 
 
-def _rows(
-    tenant_id: int, run: int, filter: EventFilter, compare: str, edge: int, limit: int
-) -> list[EventRow]:
+def _rows(tenant_id: int, run: int, filter: EventFilter, compare: str, edge: int, limit: int) -> list[EventRow]:
     order = "DESC" if compare == "<" else "ASC"
     where, values = filter.where()
     values |= {"tenant": tenant_id, "run": run, "edge": edge, "limit": limit, "described": DESCRIBED}
@@ -184,16 +183,15 @@ def _rows(
     return [_event_row(row, noticed.get(row[0], ())) for row in found]
 
 
-def _noticed(
-    tenant_id: int, run: int, sequences: Sequence[int]
-) -> Mapping[int, list[tuple[str, dict[str, Any]]]]:
+def _noticed(tenant_id: int, run: int, sequences: Sequence[int]) -> Mapping[int, list[tuple[str, dict[str, Any]]]]:
     if not sequences:
         return {}
     told: dict[int, list[tuple[str, dict[str, Any]]]] = {}
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT sequence, kind, detail FROM runs_incident"
-            " WHERE tenant_id = %s AND run_id = %s AND sequence = ANY (%s) ORDER BY id",
+            " WHERE tenant_id = %s AND run_id = %s AND sequence = ANY (%s) AND NOT jsonb_exists(detail, 'closed_at')"
+            " ORDER BY id",
             [tenant_id, run, list(sequences)],
         )
         for sequence, kind, detail in cursor.fetchall():
@@ -335,17 +333,13 @@ FROM runs_event e WHERE e.tenant_id = %(tenant)s AND e.run_id = %(run)s AND e.se
 """
 
 
-def find_event(
-    tenant_id: int, host: str, run: int, sequence: int, *, raw_href: str = ""
-) -> EventDetail | None:
+def find_event(tenant_id: int, host: str, run: int, sequence: int, *, raw_href: str = "") -> EventDetail | None:
     """One event of a run (primary key); None when that sequence is not stored.
 
     ``raw_href`` is where the stored text can be had; it is passed through.
     """
     with connection.cursor() as cursor:
-        cursor.execute(
-            _DETAIL, {"tenant": tenant_id, "run": run, "sequence": sequence, "within": CAUSE_WITHIN}
-        )
+        cursor.execute(_DETAIL, {"tenant": tenant_id, "run": run, "sequence": sequence, "within": CAUSE_WITHIN})
         row = cursor.fetchone()
         if row is None:
             return None
@@ -414,15 +408,27 @@ class _Envelope(msgspec.Struct):
     timestamp: str = ""
 
 
+def _envelope(body: str) -> tuple[str, str, str]:
+    """(payload, data, timestamp) of a stored event: the first two as JSON text, "" where there is none."""
+    try:
+        envelope = msgspec.json.decode(body, type=_Envelope)
+    except msgspec.DecodeError:
+        # It takes no lone surrogates. The exact reader does, and only forgets the white space.
+        members = exact_json.loads(body)
+        assert isinstance(members, dict)  # everything that is stored is an event
+        texts = (exact_json.dumps(members[name]).decode() if name in members else "" for name in ("payload", "data"))
+        return *texts, str(members.get("timestamp", ""))  # type: ignore[return-value]  # two texts and one more
+    return bytes(envelope.payload).decode(), bytes(envelope.data).decode(), envelope.timestamp
+
+
 def payload_text(body: str) -> str | None:
     """The JSON text of a stored event's payload, character for character; None where it has none."""
-    envelope = msgspec.json.decode(body, type=_Envelope)
-    payload, data = bytes(envelope.payload).decode(), bytes(envelope.data).decode()
+    payload, data, _ = _envelope(body)
     return data if data and payload in ("", "null") else payload or None
 
 
 def _reported_timestamp(body: str) -> str:
-    return msgspec.json.decode(body, type=_Envelope).timestamp
+    return _envelope(body)[2]
 
 
 def _entry(host: str, type_: str, body: str) -> EntryLink | None:
@@ -464,7 +470,10 @@ def event_bodies(
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
-            SELECT e.sequence, e.body FROM runs_event e
+            SELECT e.sequence, coalesce((
+                SELECT c.body FROM runs_eventcopy c WHERE c.tenant_id = e.tenant_id AND c.run_id = e.run_id
+                    AND c.sequence = e.sequence AND c.kind = 'completion'), e.body)
+            FROM runs_event e
             WHERE e.tenant_id = %(tenant)s AND e.run_id = %(run)s AND e.sequence > %(after)s AND {where}
             ORDER BY e.sequence LIMIT %(limit)s
             """,  # noqa: S608 - constants

@@ -15,7 +15,8 @@ WITH summed AS (
         sum(attributed_count) AS attributed, max(last_received_at) AS received_at
     FROM runs_run WHERE tenant_id = %(tenant)s GROUP BY host_id
 ), noticed AS (
-    SELECT host_id, count(*) AS incidents FROM runs_incident WHERE tenant_id = %(tenant)s GROUP BY host_id
+    SELECT host_id, count(*) AS incidents FROM runs_incident
+    WHERE tenant_id = %(tenant)s AND NOT jsonb_exists(detail, 'closed_at') GROUP BY host_id
 ), followed AS (
     SELECT host_id, count(*) FILTER (WHERE finished_at IS NULL) AS open,
         count(*) FILTER (WHERE finished_at IS NULL AND phase = 'streaming') AS streaming,
@@ -55,9 +56,7 @@ def host_options(tenant_id: int) -> tuple[Option, ...]:
 
 
 def _host_row(row: Sequence[Any]) -> HostRow:
-    (pk, slug, name, origin, major, following, error, leaking, runs, events, writes, attributed, received) = (
-        row[:13]
-    )
+    (pk, slug, name, origin, major, following, error, leaking, runs, events, writes, attributed, received) = row[:13]
     incidents, open_, streaming, failing, listed = row[13:]
     state, detail = _state(
         origin=origin,
@@ -69,7 +68,7 @@ def _host_row(row: Sequence[Any]) -> HostRow:
         listed=listed is not None,
     )
     return HostRow(
-        key=str(pk),
+        key=slug,
         slug=slug,
         name=name or slug,
         origin=origin or None,

@@ -57,7 +57,8 @@ class HostRow:
 
 @dataclass(frozen=True, slots=True)
 class IncidentRow:
-    """``at`` is when it was noticed; None for something that stands, like an open gap."""
+    """``text`` says what was seen, ``done`` what was done about it. ``at`` is when it was noticed; None for something
+    that stands, like an open gap. ``closed_at`` is when the log no longer bore it out."""
 
     kind: str
     text: str
@@ -65,6 +66,9 @@ class IncidentRow:
     run_id: str | None
     sequence: int | None
     at: datetime | None
+    key: str = ""
+    done: str = ""
+    closed_at: datetime | None = None
 
 
 def percent(part: int, whole: int) -> int | None:

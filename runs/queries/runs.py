@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +10,7 @@ from typing import Any
 
 from django.db import connection
 
+from ..domain.projection import project, unproject
 from ..domain.storable import original, storable
 from ..models import Run
 from .rows import Option, RunRow, percent
@@ -19,7 +21,8 @@ _ROW = """
     r.id, h.slug, r.run_id, r.workflow_id, r.status, r.started_at, r.ended_at, r.last_received_at,
     r.event_count, r.first_sequence, r.last_sequence, r.write_count,
     (SELECT count(*) FROM runs_runnode n WHERE n.tenant_id = r.tenant_id AND n.run_id = r.id),
-    (SELECT count(*) FROM runs_incident i WHERE i.tenant_id = r.tenant_id AND i.run_id = r.id),
+    (SELECT count(*) FROM runs_incident i WHERE i.tenant_id = r.tenant_id AND i.run_id = r.id
+        AND NOT jsonb_exists(i.detail, 'closed_at')),
     (SELECT e.occurred_at FROM runs_event e
         WHERE e.tenant_id = r.tenant_id AND e.run_id = r.id AND e.sequence = r.last_sequence)
 """
@@ -44,7 +47,7 @@ class RunFilter:
             conditions.append("(r.run_id ILIKE %(like)s OR r.workflow_id ILIKE %(like)s)")
         return " AND ".join(conditions), values | {
             "status": storable(self.status),
-            "host": self.host,
+            "host": storable(self.host),
             "like": like(self.q),
         }
 
@@ -97,15 +100,36 @@ def run_list(
     return RunPageOfList(
         rows=tuple(_run_row(row) for row in found),
         total=counted[0] if counted else 0,
-        newer=str(found[0][0]) if found and has_newer else None,
-        older=str(found[-1][0]) if found and has_older else None,
+        newer=cursor_of(found[0][1], original(found[0][2])) if found and has_newer else None,
+        older=cursor_of(found[-1][1], original(found[-1][2])) if found and has_older else None,
     )
+
+
+def cursor_of(host: str, run_id: str) -> str:
+    """A place in a list of runs. It names the run: row numbers count all tenants' runs, so they stay inside."""
+    return f"{host}/{project(run_id)}"
+
+
+def place_of(tenant_id: int, cursor: str) -> int | None:
+    """The place that a cursor names, or None when there is no such run."""
+    host, _, segment = cursor.partition("/")
+    try:
+        run_id = unproject(segment)
+    except ValueError:
+        return None
+    found = Run.objects.filter(tenant_id=tenant_id, host__slug=storable(host), run_id=storable(run_id))
+    return found.values_list("pk", flat=True).first()
+
+
+def _key(host: str, run_id: str) -> str:
+    """A name for a run's row that holds in any list, and fits an HTML id."""
+    return hashlib.blake2b(f"{host}/{storable(run_id)}".encode(), digest_size=8).hexdigest()
 
 
 def _run_row(row: Sequence[Any]) -> RunRow:
     first, last, count = row[9], row[10], row[8]
     return RunRow(
-        key=str(row[0]),
+        key=_key(row[1], original(row[2])),
         host=row[1],
         run_id=original(row[2]),
         workflow=original(row[3]) or None,
@@ -154,7 +178,8 @@ def status_options(tenant_id: int) -> tuple[Option, ...]:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """One run. ``expected`` is how many events its sequences span, ``through`` how far they have no gap."""
+    """One run. ``expected`` is how many events its sequences span, ``through`` how far they have no gap. ``relation``
+    is replay, branch, fork or child, or "" where only the parent is told."""
 
     pk: int
     host: str
@@ -193,7 +218,8 @@ def find_run(tenant_id: int, host: str, run_id: str) -> RunFacts | None:
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
-            SELECT {_ROW}, h.name, h.major, r.status_is_terminal, r.contiguous_through, r.attributed_count,
+            SELECT {_ROW}, r.parent_run_id, r.parent_sequence, r.relation,
+                h.name, h.major, r.status_is_terminal, r.contiguous_through, r.attributed_count,
                 (SELECT count(*) FROM runs_incident i WHERE i.tenant_id = r.tenant_id AND i.run_id = r.id
                     AND i.kind IN ('content_leak', 'credential_leak')),
                 CASE WHEN r.event_count <= %(weighed)s THEN
@@ -210,7 +236,7 @@ def find_run(tenant_id: int, host: str, run_id: str) -> RunFacts | None:
 
 def _run_facts(row: Sequence[Any]) -> RunFacts:
     brief = _run_row(row[:15])
-    name, major, terminal, through, attributed, leaks, size = row[15:]
+    parent, parent_sequence, relation, name, major, terminal, through, attributed, leaks, size = row[15:]
     first, last = row[9], row[10]
     end = brief.ended_at or brief.last_at
     spans = brief.started_at is not None and end is not None
@@ -238,4 +264,7 @@ def _run_facts(row: Sequence[Any]) -> RunFacts:
         attributed=percent(attributed, brief.writes),
         leaks=leaks,
         bytes=int(size),
+        parent_run_id=original(parent) or None,
+        parent_sequence=parent_sequence,
+        relation=relation,
     )

@@ -79,9 +79,7 @@ def _window(tenant_id: int, run: int, start: int, end: int) -> dict[str, Any]:
     return {"from": start, "to": end, "startAt": moment(row[0]), "endAt": moment(row[1])}
 
 
-def _lanes(
-    tenant_id: int, facts: RunFacts, start: int, end: int, buckets: int
-) -> tuple[list[dict[str, Any]], int]:
+def _lanes(tenant_id: int, facts: RunFacts, start: int, end: int, buckets: int) -> tuple[list[dict[str, Any]], int]:
     run = facts.pk
     with connection.cursor() as cursor:
         cursor.execute(

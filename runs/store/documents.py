@@ -20,7 +20,7 @@ def keep_document(*, tenant_id: int, host_id: int, document: str) -> bool:
         kept = read_capabilities(json.loads(document)).document
     except (ValueError, NotADiscoveryDocument):
         return False
-    body = json.dumps(kept, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    body = json.dumps(kept, default=dict, sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(body.encode()).digest()
     latest = HostDocument.objects.filter(tenant_id=tenant_id, host_id=host_id).order_by("-id").first()
     now = timezone.now()

@@ -21,18 +21,16 @@ class HostRef:
 
 
 def register_host(
-    *, tenant_id: int, slug: str, name: str = "", origin: str = "", credential: str = ""
+    *, tenant_id: int, slug: str, name: str = "", origin: str = "", credential: str = "", memory_route: str = ""
 ) -> Host:
-    """Makes the host if it is new; changes name, origin and credential where they are given and differ.
+    """Makes the host if it is new; changes what is given and differs.
 
     Raises ValidationError for a slug or name that can not be.
     """
     with tenant_scope(tenant_id):
-        host = Host.objects.filter(tenant_id=tenant_id, slug=slug).first() or Host(
-            tenant_id=tenant_id, slug=slug
-        )
+        host = Host.objects.filter(tenant_id=tenant_id, slug=slug).first() or Host(tenant_id=tenant_id, slug=slug)
         changed = host.pk is None
-        for field, value in (("name", name), ("origin", origin.rstrip("/"))):
+        for field, value in (("name", name), ("origin", origin.rstrip("/")), ("memory_route", memory_route)):
             if value and getattr(host, field) != value:
                 setattr(host, field, value)
                 changed = True
@@ -43,6 +41,13 @@ def register_host(
             host.save()
             announce(tenant_id, {"hosts": None})
     return host
+
+
+def set_memory_route(host: HostRef, route: str) -> None:
+    """How the host's memory is read from now on: "" for not at all."""
+    with tenant_scope(host.tenant_id):
+        Host.objects.filter(tenant_id=host.tenant_id, pk=host.id).update(memory_route=route)
+        announce(host.tenant_id, {"hosts": None, "ledger": None})
 
 
 def _credential(host: Host) -> str:

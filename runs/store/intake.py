@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
-from uuid import UUID, uuid5
 
 from django.db import OperationalError, connection
 from django.utils import timezone
@@ -27,6 +26,7 @@ from ..models import EventCopy, Incident
 from . import staging
 from .folds import fold_nodes
 from .hosts import HostRef
+from .incidents import Found, keep_incidents
 from .receipt import Noticed, Receipt
 
 BATCH_EVENTS = 10_000
@@ -38,7 +38,6 @@ _RETRIED = {
     "40001",
     "40P01",
 }  # serialization_failure, deadlock_detected: the transaction did nothing, run it again
-_INCIDENTS = UUID("5c3f1b0a-5d55-4c0e-9f0e-3a6a8a3f9f6d")
 
 
 @dataclass(slots=True)
@@ -138,7 +137,11 @@ def _take_in_batch(host: HostRef, batch: Sequence[RunEvent], received_at: dateti
         fresh={run.pk: run.fresh for run in runs.values() if run.fresh},
         revised=[(run, event.node_id) for run, event in completed if event.node_id],
     )
-    noticed = _keep_incidents(host, incidents, received_at)
+    noticed = keep_incidents(
+        host.tenant_id,
+        (Found(host.id, run, event.run_id, kind, event.sequence, detail) for kind, run, event, detail in incidents),
+        noticed_at=received_at,
+    )
     _announce(host, runs, incidents=bool(noticed))
     return _Outcome(
         accepted=len(fresh),
@@ -235,7 +238,10 @@ def _compare(
     kept = staging.keep_copies(tenant_id=host.tenant_id, received_at=received_at, copies=copies)
     for run, kind, event in copies:
         if kind == EventCopy.Kind.CONTRADICTION and (run, event.sequence, event.digest) in kept:
-            incidents.append((Incident.Kind.CHANGED_EVENT, run, event, {"digest": event.digest.hex()}))
+            told: dict[str, object] = {"digest": event.digest.hex()}
+            if event.may_be_masked:
+                told["masked"] = True
+            incidents.append((Incident.Kind.CHANGED_EVENT, run, event, told))
         if event.leaks:
             incidents.extend(_told_by(event, run))
     return [(run, event) for (run, _), event in completions.items()]
@@ -345,48 +351,9 @@ def _write_runs(tenant_id: int, runs: Sequence[_LockedRun], received_at: datetim
         )
 
 
-def _keep_incidents(
-    host: HostRef,
-    incidents: Sequence[tuple[Incident.Kind, int, RunEvent, dict[str, object]]],
-    received_at: datetime,
-) -> list[Noticed]:
-    if not incidents:
-        return []
-    rows = [
-        Incident(
-            tenant_id=host.tenant_id,
-            host_id=host.id,
-            run_id=run,
-            sequence=event.sequence,
-            kind=kind,
-            detail={
-                key: storable(value) if isinstance(value, str) else value for key, value in detail.items()
-            },
-            fingerprint=uuid5(
-                _INCIDENTS, f"{host.id} {run} {event.sequence} {kind} {sorted(detail.items())}"
-            ),
-            noticed_at=received_at,
-        )
-        for kind, run, event, detail in incidents
-    ]
-    Incident.objects.bulk_create(rows, ignore_conflicts=True, batch_size=1000)
-    if any(kind == Incident.Kind.CONTENT_LEAK for kind, *_ in incidents):
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "UPDATE runs_host SET leaking_since = %s WHERE tenant_id = %s AND id = %s AND leaking_since IS NULL",
-                [received_at, host.tenant_id, host.id],
-            )
-    return [
-        Noticed(kind=str(kind), run_id=event.run_id, sequence=event.sequence, message=str(kind.label))
-        for kind, _, event, _ in incidents
-    ]
-
-
 def _announce(host: HostRef, runs: dict[str, _LockedRun], *, incidents: bool) -> None:
     topics: dict[str, int | None] = {
-        f"run:{host.slug}/{project(run.run_id)}": run.summary.last_sequence
-        for run in runs.values()
-        if run.fresh
+        f"run:{host.slug}/{project(run.run_id)}": run.summary.last_sequence for run in runs.values() if run.fresh
     }
     if topics:
         topics["runs"] = None

@@ -34,7 +34,7 @@ def ledger_rows(tenant: Tenant, *, host: Host | None = None) -> Rows:
                     one.attributed_count,
                     one.first_at,
                     one.last_at,
-                    runs[one.last_run_id],
+                    runs[one.last_run_id] if one.last_run_id is not None else None,
                     one.last_sequence,
                 )
                 for one in entries

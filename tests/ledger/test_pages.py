@@ -222,9 +222,7 @@ IDS: list[Any] = [
     "a\u202eb",
     "\0",
     "\n",
-    pytest.param(
-        "\ud800", marks=pytest.mark.xfail(raises=UnicodeEncodeError, reason="|urlencode takes no lone surrogate")
-    ),
+    "\ud800",
     "<img src=x onerror=alert(1)>",
     "{{ page }}{% url 'home' %}",
     "x" * 1500,
@@ -252,7 +250,8 @@ def test_every_id_opens_by_its_own_link(browser: Client, tenant: Tenant, host: H
     assert browser.get(f"{run}?seq=0").status_code == 200
 
 
-@pytest.mark.parametrize("odd", [one for one in IDS if isinstance(one, str)], ids=lambda odd: ascii(odd)[:40])
+# A lone surrogate can not be in a URL's query.
+@pytest.mark.parametrize("odd", [one for one in IDS if one != "\ud800"], ids=lambda odd: ascii(odd)[:40])
 def test_every_id_can_be_filtered_by(browser: Client, tenant: Tenant, host: Host, odd: str) -> None:
     arrive(host, write(0, odd, ref=odd, node=odd[:512], agentId=odd[:256], tags=[odd[:256]]), write(1, "other"))
     read_all(tenant)

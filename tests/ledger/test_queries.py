@@ -219,7 +219,9 @@ def walk(tenant: Tenant, *, limit: int, **told: Any) -> tuple[list[list[str]], l
     page = listed(tenant, limit=limit, **told)
     down, up = [ids(page)], []
     while page.older:
+        total = page.total
         page = listed(tenant, limit=limit, before=page.older, **told)
+        assert page.total == total
         down.append(ids(page))
     up.append(ids(page))
     while page.newer:
@@ -447,6 +449,18 @@ def test_tags_say_what_the_event_of_the_same_run_does_not(tenant: Tenant, host: 
         came("compaction", 2, [("m1", True), ("gone", False)], "tag", count=2, outputs=1),
     )
     assert lineage_of(tenant, "m1").went_into == (came("compaction", 1, [("all", True)], "tag"),)
+
+
+def test_of_several_tagged_writes_in_a_merges_run_the_newest_speaks_for_it(tenant: Tenant, host: Host) -> None:
+    arrive(
+        host,
+        write(0, "all", tags=["compacted-from:m1"]),
+        write(1, "all", tags=["compacted-from:m2"]),
+        compaction(2, sourceCount=1),
+    )
+    read_all(tenant)
+    (row,) = lineage_of(tenant, "all").came_from
+    assert ([other.memory_id for other in row.entries], row.named) == (["m2"], "tag")
 
 
 def test_tags_alone_are_a_row_of_their_own(tenant: Tenant, host: Host) -> None:

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
 
 from django import template
 from django.utils.html import escape, format_html
@@ -59,6 +60,18 @@ _SHAPES = {
     "theme": '<circle class="l" cx="5" cy="5" r="3.8"/><path d="M5 1.2a3.8 3.8 0 0 1 0 7.6z"/>',
     "file": '<path class="l" d="M2 1h4l2.2 2.2V9H2zM6 1v2.4h2"/>',
 }
+
+
+@register.filter
+def sendable(text: str) -> str:
+    """A value of a form. Neither a page nor a form can carry a lone surrogate, which has no UTF-8 form."""
+    return text.encode("utf-8", "replace").decode()
+
+
+@register.filter
+def as_query(text: str) -> str:
+    """A value for a query string. A lone surrogate has no UTF-8 form: the link is there, and finds nothing."""
+    return quote(text, safe="", errors="replace")
 
 
 @register.filter

@@ -100,8 +100,6 @@ def authorities(**priorities: int) -> Authorities:
 EQUALS = authorities(billing=50, crm=50, chat=50)
 
 
-def rules(
-    *, writers: Authorities = EQUALS, keys: dict[Key, KeyRule] | None = None, recency: bool = False
-) -> Rules:
+def rules(*, writers: Authorities = EQUALS, keys: dict[Key, KeyRule] | None = None, recency: bool = False) -> Rules:
     known = {PLAN: KeyRule(recency_between_equals=recency)} if keys is None else keys
     return Rules(KeyRegistry(known), writers)

@@ -14,8 +14,14 @@ from ledger.domain.canonical import MAX_DEPTH, MAX_INTEGER, Flaw, NotCanonical, 
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ({"peach": "This", "péché": "is", "pêche": "order", "sin": "x"}, '{"peach":"This","péché":"is","pêche":"order","sin":"x"}'),
-        ({"\u20ac": 1, "\r": 2, "\ufb33": 3, "1": 4, "\U0001f600": 5, "\x80": 6, "\xf6": 7}, '{"\\r":2,"1":4,"\x80":6,"ö":7,"€":1,"😀":5,"דּ":3}'),
+        (
+            {"peach": "This", "péché": "is", "pêche": "order", "sin": "x"},
+            '{"peach":"This","péché":"is","pêche":"order","sin":"x"}',
+        ),
+        (
+            {"\u20ac": 1, "\r": 2, "\ufb33": 3, "1": 4, "\U0001f600": 5, "\x80": 6, "\xf6": 7},
+            '{"\\r":2,"1":4,"\x80":6,"ö":7,"€":1,"😀":5,"\ufb33":3}',
+        ),
         ([56, {"d": True, "10": None, "1": []}], '[56,{"1":[],"10":null,"d":true}]'),
         (333333333.33333329, "333333333.3333333"),
         (1e30, "1e+30"),
@@ -79,8 +85,13 @@ def test_the_deepest_nesting_that_is_allowed_is_written() -> None:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-MAX_INTEGER, MAX_INTEGER) | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner),
+    st.none()
+    | st.booleans()
+    | st.integers(-MAX_INTEGER, MAX_INTEGER)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner)
+    ),
     max_leaves=12,
 )
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from datetime import datetime
-
 import pytest
 
 from ledger.domain.periods import ALWAYS, Period, PeriodError, aware, hull, pieces
@@ -77,7 +75,7 @@ def test_an_end_that_is_not_after_the_start_is_refused(start: float, end: float)
 
 
 def test_a_time_without_a_zone_names_its_field() -> None:
-    naive = datetime(2026, 3, 1)
+    naive = at(0).replace(tzinfo=None)
     with pytest.raises(PeriodError, match="^valid_from has no time zone$") as start:
         Period(start=naive)
     with pytest.raises(PeriodError, match="^valid_to has no time zone$") as end:

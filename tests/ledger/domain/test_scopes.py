@@ -87,7 +87,8 @@ def test_scopes_that_cannot_be_read(raw: Any, message: str, field: str) -> None:
 
 
 def test_empty_is_what_says_nothing() -> None:
-    assert [is_empty(value) for value in (None, "", [], {})] == [True] * 4
+    nothing: tuple[Any, ...] = (None, "", [], {})
+    assert [is_empty(value) for value in nothing] == [True] * 4
     assert [is_empty(value) for value in (0, False, 0.0, "x", [None], {"a": None})] == [False] * 6
 
 

@@ -9,7 +9,7 @@ from tests.committed import committed_rows
 
 
 @pytest.fixture
-def transactional_db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+def transactional_db(own_database: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """Like pytest-django's, and sooner done."""
     with committed_rows(django_db_blocker):
         yield

@@ -95,6 +95,40 @@ def test_every_class_is_reached() -> None:
     assert len(reached) == 9
 
 
+REASONS = [
+    (Evidence(writes=ONE), "no discovery document was read, so nothing is claimed or denied"),
+    (Evidence(claim=True), "no completed run has been read in debug mode yet"),
+    (replace(READ, writes=Writes(stubs=1)), "the claim, and only events whose payload has not come"),
+    (replace(READ, writes=Writes(invalid=1)), "the claim, and only events whose ids are no text"),
+    (READ, "the claim, and nothing that shows that anything was written or not"),
+]
+
+
+@pytest.mark.parametrize(("evidence", "rule"), REASONS)
+def test_unproven_says_why(evidence: Evidence, rule: str) -> None:
+    (finding,) = classify(evidence).findings
+    assert (finding.name, finding.rule) == ("unproven", rule)
+    runs, events = evidence.runs_read, evidence.writes.events
+    assert finding.counts == (("completed runs read in debug mode", runs), ("memory.written events", events))
+    assert finding.is_vacuous is (runs + events == 0)
+
+
+def test_counts_of_the_other_classes() -> None:
+    writes = Writes(valid=2, with_node=1, redacted=3, invalid=4, stubs=5, leaks=6)
+    assert writes.events == 14
+    evidence = replace(READ, writes=writes, independent=8, unannounced=7, forks=(SUPPRESSING, REGENERATING, VACUOUS))
+    assert {finding.name: [count for _, count in finding.counts] for finding in classify(evidence).findings} == {
+        "attributed": [2],
+        "claims-but-silent": [8, 7],
+        "leaky": [6],
+        "payload-redacted": [3],
+        "replay-suppressing": [2, 1],
+        "replay-regenerating": [2, 3],
+    }
+    (emits,) = classify(Evidence(claim=False, writes=Writes(valid=2, stubs=1))).findings
+    assert emits.counts == (("memory.written events", 3),)
+
+
 @pytest.mark.parametrize("evidence", [case.values[0] for case in CLASSES], ids=[case.id or "" for case in CLASSES])
 def test_only_unproven_rests_on_nothing(evidence: Evidence) -> None:
     for finding in classify(evidence).findings:
@@ -249,6 +283,21 @@ def test_what_counts_as_announced(shown: list[ShownWrite], announced: set[tuple[
     assert len(unannounced(shown, announced)) == count
 
 
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        ({"memoryRef": "r", "memoryId": "m"}, ("r", "m")),
+        ({"memoryRef": "", "memoryId": 7}, (None, None)),
+        (None, (None, None)),
+    ],
+)
+def test_ids_of_a_fact(payload: object, expected: tuple[str | None, str | None]) -> None:
+    told = read_fact(written(payload=payload))
+    assert told is not None
+    assert (told.memory_ref, told.memory_id) == expected
+    assert read_fact(written(type="memory.compacted")) is None
+
+
 def fact(sequence: int, memory_id: str | None, *, node: str | None = "n", type: str = "memory.written") -> Fact:
     return Fact(sequence, type, node, "notes", memory_id)
 
@@ -262,6 +311,17 @@ PAIRS = [
     pytest.param("replay", 0, [fact(3, "x"), fact(5, "y"), fact(8, "z", node=None)], (3, 0, 3), id="j15-regenerating"),
     pytest.param("replay", 0, [fact(3, "x"), fact(5, "b")], (3, 1, 1), id="h-replay-stable-both"),
     pytest.param("replay", 0, [fact(3, "b"), fact(5, "a"), fact(8, "c", node=None)], (3, 0, 0), id="order-changed"),
+    pytest.param(
+        "replay", 0, [fact(3, "a"), fact(5, "b"), fact(8, "x")], (3, 1, 1), id="another-nodes-write-replaces-none"
+    ),
+    pytest.param("replay", 0, [fact(3, "a"), fact(5, "b"), fact(8, None, node=None)], (3, 0, 0), id="id-left-out"),
+    pytest.param(
+        "replay",
+        0,
+        [fact(3, "a"), fact(5, "b"), fact(8, "c", node=None), fact(9, "b")],
+        (3, 0, 0),
+        id="one-id-announced-twice",
+    ),
     pytest.param("branch", 6, [fact(3, "a"), fact(5, "b"), fact(9, "new")], (2, 0, 0), id="branch-writes-its-own"),
     pytest.param("branch", 6, [fact(3, "a"), fact(9, "new")], (2, 1, 0), id="branch-lost-some-of-its-prefix"),
     pytest.param("branch", 6, [fact(3, "a"), fact(5, "new")], (2, 0, 1), id="branch-changed-its-prefix"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,73 @@ def test_shape_table(told: dict[str, Any], warnings: set[str]) -> None:
     read_one = read(told)
     assert warned(read_one) == warnings
     assert len(read_one.events) == sum(one["type"] != "run.annotated" for one in told["events"])
+
+
+@pytest.mark.parametrize("spelling", ["sequence", "seq"])
+def test_a_notification_with_a_place_is_not_left_out(spelling: str) -> None:
+    """Leaving it out would make a gap that nothing fills."""
+    told = read(bundle(events=[bundle_event(0), {"type": "run.annotated", spelling: 1}]))
+    assert (len(told.events), told.facts.notification_count) == (2, 0)
+
+
+def test_what_stands_beside_the_events_is_counted() -> None:
+    notifications = [{"type": "run.annotated"}, {"type": "channel.presence"}]
+    facts = read(bundle(events=[*notifications, bundle_event(0)], annotations=[{}, {}, {}], spans=[{}])).facts
+    assert (facts.event_count, facts.notification_count, facts.annotation_count, facts.span_count) == (1, 2, 3, 1)
+    assert (facts.host_name, facts.host_version, facts.version) == ("a-host", "1.1.7", "1")
+    assert facts.generated_at == datetime(2026, 11, 29, 19, 5, tzinfo=UTC)
+
+
+def test_warnings_in_words() -> None:
+    told = read(
+        bundle(
+            bundleVersion="3",
+            run=...,
+            events=[{"type": "run.annotated"}, bundle_event(3, data=...), bundle_event(5), bundle_event(9)],
+            metrics={"eventCount": 1200},
+            truncated=True,
+            redactionApplied=True,
+            redactionMode="mask",
+        )
+    )
+    assert [warning.message for warning in told.facts.warnings] == [
+        "the bundle does not say which run it is of",
+        "bundleVersion '3' is not known here",
+        "the host cut the log: no reason given",
+        "3 of 1,200 events are in the bundle",
+        "7 events are missing between others: 0 to 2 and elsewhere",
+        "the host may have changed values (mode 'mask')",
+        "1 event came without its payload",
+        "1 notification that is no event was left out",
+    ]
+    assert told.facts.holes == (Hole(0, 2), Hole(4, 4), Hole(6, 8))
+    malformed = read(bundle(redactionApplied=True, redactionMode="passthrough", truncated=True, truncatedReason="cap"))
+    assert [warning.message for warning in malformed.facts.warnings] == [
+        "the host cut the log: cap",
+        "redactionApplied with the mode passthrough: one of the two is false",
+    ]
+    one_hole = read(bundle(events=[bundle_event(0), bundle_event(2)]))
+    two = read(bundle(events=[{"type": "run.annotated"}] * 2 + [bundle_event(n, data=...) for n in (0, 1)]))
+    assert [warning.message for warning in two.facts.warnings] == [
+        "2 events came without their payload",
+        "2 notifications that are no events were left out",
+    ]
+    assert one_hole.facts.warnings[0].message == "1 event is missing between others: 1"
+
+
+def test_many_holes_are_counted_and_few_are_kept() -> None:
+    facts = read(bundle(events=[bundle_event(0) | {"sequence": 2 * n} for n in range(150)])).facts
+    assert (len(facts.holes), facts.hole_count, facts.missing_count) == (100, 149, 149)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [({"code": "gone", "message": "m"}, "gone"), ("gone", "gone"), ({"message": "m"}, ""), (7, "")]
+)
+def test_error_bodies(error: object, code: str) -> None:
+    with pytest.raises(NotABundle) as caught:
+        read({"error": error})
+    assert caught.value.code == code
+    assert str(caught.value) == (f"the host answered {code} instead of a bundle" if code else "no list of events")
 
 
 def test_i17_holes_are_named_and_counted() -> None:

@@ -225,6 +225,138 @@ def test_a_family_that_the_host_refuses_is_no_unknown() -> None:
     assert answer("read", first(refusedCapabilities=["memory"])) == ("not", ("/refusedCapabilities",))
 
 
+def families(document: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    return {family.name: (family.pointer, family.answer) for family in read_capabilities(document).families}
+
+
+METADATA = (
+    *("protocolVersion", "protocolVersions", "preferredVersion", "extensions", "implementation", "engineVersion"),
+    *("eventLogSchemaVersion", "configurable", "observability", "minClientVersion", "runtimeCapabilities", "testing"),
+    *("conformance", "fixtures", "compliance", "discovery", "supportedTransports", "signingKeys", "hostExtensions"),
+)
+
+
+@pytest.mark.parametrize("name", METADATA)
+def test_metadata_is_no_family(name: str) -> None:
+    assert families({name: {"supported": True}, "cache": {"supported": True}}) == {"cache": ("/cache", "supported")}
+
+
+@pytest.mark.parametrize(
+    "name", ["memory", "agents", "multiAgent", "replay", "webhooks", "feedback", "debugBundle", "runList"]
+)
+def test_a_known_family_may_say_nothing(name: str) -> None:
+    assert families({name: {}, "unheard": {}}) == {name: (f"/{name}", "unknown")}
+
+
+def test_families_of_the_root_and_the_wrapper() -> None:
+    document = {
+        "cache": {"supported": False},
+        "capabilities": {"cache": {"supported": True}, "sql": {"supported": True}, "on": True, "off": False, "odd": 7},
+    }
+    assert families(document) == {
+        "cache": ("/cache", "not"),
+        "sql": ("/capabilities/sql", "supported"),
+        "on": ("/capabilities/on", "supported"),
+        "off": ("/capabilities/off", "not"),
+        "odd": ("/capabilities/odd", "unknown"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("record", "is_one"),
+    [
+        ({"status": "stable", "since": "2.0"}, True),
+        ({"status": "stable", "witness": "claims-check"}, True),
+        ({"status": "stable"}, False),
+        ({"since": "2.0", "witness": "claims-check"}, False),
+        ({"status": "stable", "since": "2.0", "supported": True}, False),
+        ([], False),
+    ],
+)
+def test_what_makes_a_record(record: object, is_one: bool) -> None:
+    told = read_capabilities({"memory": record})
+    (family,) = told.families
+    assert (family.status is not None) == is_one
+    # Only the second major says "not" by saying nothing.
+    assert told.dimensions["long-term"].answer == ("not" if is_one else "unknown")
+
+
+DETAILS = [
+    ("search", {"memory": {"search": {"supported": True, "modes": ["semantic", 7, "filter"]}}}, ("semantic", "filter")),
+    ("search", {"memory": {"search": {"supported": False, "modes": ["semantic"]}}}, ()),
+    ("long-term", {"agents": {"memoryBackends": ["scratchpad", "long-term"]}}, ("scratchpad", "long-term")),
+    ("replay-snapshot", {"multiAgent": {"executionModel": {"version": 3}}}, ("version 3",)),
+    ("replay-snapshot", {}, ()),
+    ("retention", {"memory": {"retention": {"ttl": True, "forget": True}}}, ("ttl", "forget")),
+    ("retention", {"memory": {"retention": {"forget": True}, "ttlSupported": True}}, ("ttl", "forget")),
+    ("retention", {"memory": {"retention": {"ttl": True}, "ttlSupported": True}}, ("ttl",)),
+]
+
+
+@pytest.mark.parametrize(("name", "document", "details"), DETAILS)
+def test_details(name: str, document: dict[str, Any], details: tuple[str, ...]) -> None:
+    assert read_capabilities(document).dimensions[name].details == details
+
+
+@pytest.mark.parametrize(
+    ("model", "expected", "place"),
+    [
+        ({"supported": True, "version": 2}, "supported", "/multiAgent/executionModel/version"),
+        ({"supported": False, "version": 2}, "not", "/multiAgent/executionModel/version"),
+        ({"supported": True}, "unknown", "/multiAgent/executionModel/version"),
+        ({"supported": True, "version": "2"}, "unknown", "/multiAgent/executionModel/version"),
+        (None, "unknown", "/multiAgent/executionModel/version"),
+        (..., "unknown", "/multiAgent/executionModel"),
+    ],
+)
+def test_execution_model(model: object, expected: str, place: str) -> None:
+    agents = {"agents": {"memoryBackends": ["long-term"]}}
+    document = first(**agents, **({} if model is ... else {"multiAgent": {"executionModel": model}}))
+    assert answer("replay-snapshot", document) == (expected, ("/agents/memoryBackends", place))
+
+
+def test_execution_model_of_the_second_major() -> None:
+    long_term = {"memoryBackends": ["long-term"]}
+    assert answer("replay-snapshot", second(agents=long_term))[0] == "not"
+    told = second(agents=long_term, multiAgent={"executionModel": {"version": 2}})
+    assert answer("replay-snapshot", told)[0] == "supported"
+
+
+@pytest.mark.parametrize(
+    ("memory", "unit"),
+    [
+        ({"injectionBudget": {"supported": True, "tokenCounter": "o200k_base"}}, "o200k_base"),
+        ({"injectionBudget": {"supported": True}}, "unknown"),
+        ({"injectionBudget": {"supported": False, "tokenCounter": "chars"}}, None),
+        ({}, None),
+    ],
+)
+def test_injection_budget(memory: dict[str, Any], unit: str | None) -> None:
+    assert read_capabilities(first(memory=memory)).injection_unit == unit
+
+
+def test_who_made_it() -> None:
+    told = read_capabilities({"implementation": {"name": "n", "version": "1", "vendor": "v"}})
+    assert (told.implementation, told.version, told.vendor) == ("n", "1", "v")
+    odd = read_capabilities({"implementation": {"name": 7}})
+    assert (odd.implementation, odd.version, odd.vendor) == ("", "", "")
+
+
+@pytest.mark.parametrize(
+    ("versions", "majors"),
+    [
+        ({"protocolVersion": "1.0"}, (1,)),
+        ({"preferredVersion": "2.1"}, (2,)),
+        ({"protocolVersions": ["1.1", "2.0", "x", 3, "2"]}, (2, 1)),
+        ({"protocolVersion": 1}, ()),
+        ({"protocolVersion": "1234.0"}, ()),
+        ({}, ()),
+    ],
+)
+def test_majors(versions: dict[str, Any], majors: tuple[int, ...]) -> None:
+    assert read_capabilities(versions).majors == majors
+
+
 def test_record_of_the_second_major() -> None:
     told = read_capabilities(
         second(memory={}) | {"feedback": RECORD | {"status": "experimental", "until": "2027-01-01"}}
@@ -274,6 +406,46 @@ def test_a_profile_says_what_is_missing() -> None:
         "write memory is supported",
         "long-term memory is supported",
     )
+
+
+def test_an_empty_document_is_in_no_profile() -> None:
+    missing = {profile.name: profile.missing for profile in read_capabilities({}).profiles}
+    assert missing["openwop-discovery-core"] == (
+        "protocolVersion is of major 1",
+        "supportedEnvelopes is an array",
+        "schemaVersions is an object",
+        "limits.clarificationRounds is a count",
+        "limits.schemaRounds is a count",
+        "limits.envelopesPerTurn is a count",
+    )
+    assert missing["openwop-interrupts"][-1] == "supportedEnvelopes has clarification.request"
+    assert missing["openwop-replay-fork"][-2:] == ("replay is supported", "replay.modes is not empty")
+    only_records = read_capabilities({"memory": RECORD}).profiles[0]
+    assert only_records.missing == ("protocolVersions is there", "preferredVersion is there")
+
+
+def test_a_negative_limit_is_no_count() -> None:
+    told = read_capabilities(CORE | {"limits": CORE["limits"] | {"schemaRounds": -1}})  # type: ignore[operator]
+    assert told.profiles[0].missing == ("limits.schemaRounds is a count",)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ([{"a": 1}], [{"a": 2}], [Change("changed", "/x", [{"a": 1}], [{"a": 2}])]),
+        ([{"a": 1}], [{"a": 1}], []),
+        ([1], {"a": 1}, [Change("changed", "/x", [1], {"a": 1})]),
+        ({"a": 1}, [1], [Change("changed", "/x", {"a": 1}, [1])]),
+        ({"a": {"b": 1}}, {"a": {"b": 2}}, [Change("changed", "/x/a/b", 1, 2)]),
+        ({"a/b": 1}, {}, [Change("removed", "/x/a~1b", 1)]),
+        (1, True, [Change("changed", "/x", 1, True)]),
+        (["a", "b"], ["b", "a"], []),
+        ([1], [True], [Change("added", "/x/-", after=True), Change("removed", "/x/-", before=1)]),
+        (None, None, []),
+    ],
+)
+def test_change_table(before: object, after: object, expected: list[Change]) -> None:
+    assert changes(read_capabilities({"x": before}), read_capabilities({"x": after})) == expected
 
 
 def test_changes_between_two_readings() -> None:
@@ -339,6 +511,56 @@ def test_a_value_without_credentials_is_the_same() -> None:
     for name in RECORDED:
         document = json.loads((FOLDER / f"{name}.json").read_text())
         assert without_credentials(document) == (document, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("https://h/x", False),
+        ("https://h/x?page=2#top", False),
+        ("https://h/?apiKey=x", True),
+        ("go to https://h/?a=1&resume_token=x now", True),
+        ('{"url":"https://me:pw@h/"}', True),
+        ("mail me@h.example", False),
+        ("https://[unreadable", True),
+        ("no address: a:b@c", False),
+        ("Bearer abcdefghijklmnop0123", True),
+        ("whsec_abcdefghijklmnop0123", True),
+        ("", False),
+    ],
+)
+def test_looks_of_a_credential(text: str, is_one: bool) -> None:
+    assert has_credential(text) == is_one
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("token", True),
+        ("Tokens", True),
+        ("refresh_token", True),
+        ("refreshToken", True),
+        ("x-api-key", True),
+        ("apikey", True),
+        ("privateKey", True),
+        ("password", True),
+        ("Authorization", True),
+        ("set-cookie", True),
+        ("resumeUrl", True),
+        ("tokenCounter", False),
+        ("tokenEndpoint", False),
+        ("publicKey", False),
+        ("keyId", False),
+        ("monkey", False),
+        ("accessible", False),
+        ("x" * 200 + "-token", True),
+    ],
+)
+def test_names_of_credentials(name: str, is_one: bool) -> None:
+    assert without_credentials({name: "value"}) == (
+        ({name: WITHHELD}, (f"/{name}",)) if is_one else ({name: "value"}, ())
+    )
+    assert without_credentials({name: 7})[1] == ()
 
 
 @pytest.mark.parametrize("text", ["a" * 200_000 + "://", "http" * 50_000 + "://x", "https://" * 20_000])

@@ -90,6 +90,21 @@ def test_payload_alone_gives_the_same_event() -> None:
 
 
 @pytest.mark.parametrize(
+    "payload", [{"type": "approval"}, {"sequence": 99}, {"type": 7, "sequence": 99}, {"seq": 99}, [], "text", 7, None]
+)
+def test_what_is_no_event_is_a_payload(payload: object) -> None:
+    told = opened(envelope(data=payload))
+    assert (told.sequence, told.type, told.has_payload) == (7, "node.completed", True)
+    assert json.loads(told.body)["payload"] == payload
+
+
+@pytest.mark.parametrize("place", ["x", "-1", "1.0", "١٢", "9" * 21, 1.5, True, None, [7]])
+def test_a_sequence_that_is_no_whole_number_is_none(place: object) -> None:
+    raw = unwrap(compact(envelope(data=PAYLOAD, openwopseq=..., sequence=place)).encode(), index=0)
+    assert isinstance(raw, RawEvent) and b'"sequence"' not in raw.data
+
+
+@pytest.mark.parametrize(
     ("changed", "expected"),
     [
         ({"openwoprunid": ...}, "run-1"),
@@ -151,6 +166,20 @@ def test_what_is_refused_and_why(told: object, field: str | None) -> None:
     assert refused(told).field == field
 
 
+REASONS = [
+    (envelope(specversion="0.3"), "specversion is '0.3'; 1.0 is read"),
+    (envelope(specversion=...), "specversion is missing; 1.0 is read"),
+    (envelope(type=...), "type is missing"),
+    (envelope(datacontenttype="application/xml"), "data is 'application/xml', not JSON"),
+    (envelope(data=..., data_base64="***"), "data_base64 is not Base64"),
+]
+
+
+@pytest.mark.parametrize(("told", "reason"), REASONS)
+def test_reasons_in_words(told: object, reason: str) -> None:
+    assert refused(told).reason == reason
+
+
 @pytest.mark.parametrize(
     ("changed", "field"),
     [({"time": ...}, "timestamp"), ({"openwopseq": ...}, "sequence"), ({"openwopseq": -1}, "sequence")],
@@ -184,6 +213,9 @@ def test_structured(size: int) -> None:
 def test_structured_is_bounded() -> None:
     (item,) = read_structured(in_pieces(compact(envelope(data=PAYLOAD)), 10), Limits(max_event_bytes=100))
     assert item == Refusal(0, "larger than MAX_EVENT_BYTES (100 bytes)")
+    text = compact(envelope())
+    (item,) = read_structured(in_pieces(text, 10), Limits(max_event_bytes=len(text)))
+    assert isinstance(item, RawEvent)
 
 
 @pytest.mark.parametrize("log", ["openwop-app/memory-trail", "sqlite/memory-multi", "python/multi-node"])

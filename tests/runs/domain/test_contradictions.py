@@ -119,6 +119,15 @@ TABLE = [
         [Finding("twin_event", 1, 0, about="m")],
         id="i14-without-a-ref",
     ),
+    pytest.param(
+        [written(0, type=VENDORS, ref=None), written(1)],
+        [Finding("twin_event", 1, 0, about="m")],
+        id="i14-ref-comes-later",
+    ),
+    pytest.param([at(0, "memory.written"), at(1, VENDORS)], [], id="writes-without-an-id-are-not-one"),
+    pytest.param(
+        [written(0), at(1, "memory.compacted", memoryRef="notes", outputId="m")], [], id="a-compaction-is-no-twin"
+    ),
     pytest.param([written(0), written(1, type=VENDORS, ref="other")], [], id="another-ref-is-another-entry"),
     pytest.param([written(0), written(1, "n", type=VENDORS)], [], id="another-id-is-another-write"),
     pytest.param([written(0), written(1)], [], id="two-writes-of-one-entry"),
@@ -147,8 +156,8 @@ def test_h_v2_webhook_durable_delivery_gap_flagged_then_closed() -> None:
 
 
 def test_twins_are_near() -> None:
-    near = [written(0), *(at(n) for n in range(1, TWIN_REACH)), written(TWIN_REACH, type=VENDORS)]
-    far = [written(0), *(at(n) for n in range(1, TWIN_REACH + 1)), written(TWIN_REACH + 1, type=VENDORS)]
+    near = [at(0), written(1), *(at(n) for n in range(2, TWIN_REACH + 1)), written(TWIN_REACH + 1, type=VENDORS)]
+    far = [at(0), written(1), *(at(n) for n in range(2, TWIN_REACH + 2)), written(TWIN_REACH + 2, type=VENDORS)]
     assert [one.kind for one in found(near)] == ["twin_event"]
     assert found(far) == []
 
@@ -212,12 +221,31 @@ def test_batches_do_not_matter(told: list[tuple[int, str, int, str, bool]], cuts
     assert state == scan(events, run_id=RUN)
 
 
-@settings(deadline=None)
-@given(st.lists(EVENT, max_size=20))
-def test_every_finding_has_words_and_a_place(told: list[tuple[int, str, int, str, bool]]) -> None:
-    for finding in found(made(told)):
-        assert finding.kind in KINDS
-        assert in_words(finding)
+WORDS = [
+    (Finding("gap", 3, 3), "sequence 3 is missing"),
+    (Finding("gap", 3, 1234567, 1234565), "1,234,565 sequences are missing, 3 to 1234567"),
+    (Finding("second_start", 5, 0), "run.started again at 5; the run had started at 0"),
+    (Finding("second_terminal", 5, 3, about="run.failed"), "run.failed at 5; the run had ended at 3"),
+    (Finding("late_events", 4, 3, 1200), "1,200 events from 4 on, behind the run's end at 3"),
+    (Finding("late_events", 4, 3), "an event at 4, behind the run's end at 3"),
+    (Finding("memory_after_terminal", 4, 3, about="m"), "memory m at 4, behind the run's end at 3"),
+    (Finding("memory_after_terminal", 4, 3), "memory without an id at 4, behind the run's end at 3"),
+    (
+        Finding("time_reversal", 4, 2, backwards=timedelta(seconds=90)),
+        "4 is timed 0:01:30 before 2, which it follows",
+    ),
+    (Finding("twin_event", 4, 2, about="m"), "4 and 2 announce one write, of m"),
+    (Finding("foreign_run", 4, about="run-2"), "4 belongs to the run run-2"),
+]
+
+
+@pytest.mark.parametrize(("finding", "words"), WORDS)
+def test_words(finding: Finding, words: str) -> None:
+    assert in_words(finding) == words
+
+
+def test_every_kind_has_words() -> None:
+    assert {finding.kind for finding, _ in WORDS} == set(KINDS)
 
 
 def test_ids_that_a_database_refuses_survive_the_state() -> None:

@@ -57,8 +57,21 @@ def printed(value: object) -> str:
         ("", {"content_type": "application/cloudevents+json"}, Format(Form.OBJECT, is_cloudevents=True)),
         ("", {"content_type": "Application/CloudEvents-Batch+JSON"}, Format(Form.ARRAY, is_cloudevents=True)),
         (compact([event(payload={"specversion": "1.0"})]), {}, ARRAY),
+        (compact({"type": "specversion", "b": 1}), {}, LINES),
+        (compact({"a": {"x": [1]}, "specversion": "1.0"}), {}, Format(Form.LINES, is_cloudevents=True)),
+        (compact({"a": ["]", "}", 'q"'], "specversion": "1.0"}), {}, Format(Form.LINES, is_cloudevents=True)),
+        (lines({"a": 1}, CLOUDEVENT), {}, LINES),
+        (lines({"a": {"b": 1}}, BUNDLE), {}, LINES),
+        (compact({"a": {"events": [1], "bundleVersion": 1}}), {}, LINES),
+        (printed(EVENT), {"name": "log.ndjson.zst"}, LINES),
+        (printed(EVENT), {"name": "log.JSONL.gz"}, LINES),
+        (printed(EVENT), {"name": "log.jsonl.txt"}, OBJECT),
+        (compact([EVENT]), {"content_type": "application/jsonl"}, LINES),
+        (compact([EVENT]), {"content_type": "application/ndjson"}, LINES),
+        (compact([EVENT]), {"content_type": "application/x-jsonlines"}, LINES),
         ("", {}, LINES),
         ("nonsense", {}, LINES),
+        ("nonsense,\n{}", {}, LINES),
         ("{", {}, LINES),
     ],
 )
@@ -107,11 +120,17 @@ def test_packing(head: bytes, packing: Packing) -> None:
     [
         (b"PK\x03\x04rest", "zip"),
         (b"BZh91AY", "bzip2"),
+        (b"\xfd7zXZ\0", "xz"),
+        (b"\x04\x22\x4d\x18", "lz4"),
+        (b"7z\xbc\xaf\x27\x1c", "7z"),
+        (b"PAR1", "Parquet"),
+        ("[1]".encode("utf-16-be").join([b"\xfe\xff", b""]), "UTF-16"),
         (b"SQLite format 3\0", "a SQLite database"),
         (b"%PDF-1.7", "PDF"),
         ("[1]".encode("utf-16"), "UTF-16"),
     ],
 )
 def test_foreign_kinds_are_named(head: bytes, kind: str) -> None:
-    with pytest.raises(Foreign, match=kind):
+    with pytest.raises(Foreign) as caught:
         packing_of(head)
+    assert str(caught.value) == f"the bytes are {kind}; plain, gzip and zstd are read"

@@ -169,6 +169,8 @@ def test_recorded_answers_without_an_entry(asked: str, status: int, name: str, w
         pytest.param(403, {"error": "forbidden"}, "not_allowed", id="forbidden"),
         pytest.param(429, {"error": "rate_limited"}, "unavailable", id="busy"),
         pytest.param(503, "<html>", "unavailable", id="down"),
+        pytest.param(500, {"error": {"code": "x"}}, "unavailable", id="i20-error-of-another-shape"),
+        pytest.param(400, {}, "not_understood", id="asked-wrongly"),
         pytest.param(501, {}, "no_route", id="not-built"),
         pytest.param(405, {}, "no_route", id="not-for-reading"),
         pytest.param(302, {}, "not_understood", id="elsewhere"),
@@ -203,6 +205,26 @@ def test_list_may_be_an_array_and_entries_may_be_wrong() -> None:
     assert [one.index for one in told.refused] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("memory_id", ["", None, 7, ["m"], ...])
+def test_an_entry_needs_an_id(memory_id: object) -> None:
+    told = page(entry(id=memory_id), entry(id="mem-2"))
+    assert [one.id for one in told.entries] == ["mem-2"]
+    assert [(one.index, one.field) for one in told.refused] == [(0, "id")]
+
+
+def test_an_entry_may_stand_alone_and_a_list_may_go_on() -> None:
+    alone = read_one(200, compact(entry()).encode())
+    assert isinstance(alone, MemoryEntry) and alone.id == "mem-1"
+    more = read_list(200, compact({"memoryRef": "r", "entries": [], "nextCursor": "c"}).encode())
+    assert more == MemoryPage("r", (), (), "c")
+
+
+def test_only_some_unknown_members_are_noted() -> None:
+    told = read(**{f"member-{n}": n for n in range(20)} | {"a" * 100: 1})
+    assert len(told.notes) == 8
+    assert told.notes[0] == f'unknown member "{"a" * 64}"'
+
+
 @pytest.mark.parametrize(
     ("members", "note"),
     [
@@ -213,6 +235,8 @@ def test_list_may_be_an_array_and_entries_may_be_wrong() -> None:
         ({"content": ...}, "content is missing"),
         ({"content": {"text": "x"}}, "content is no text"),
         ({"createdAt": ...}, "createdAt is missing"),
+        ({"createdAt": None}, "createdAt is missing"),
+        ({"tags": ["a" * 256]}, None),
         ({"createdAt": "yesterday"}, "createdAt is not an RFC 3339 date and time"),
         ({"expiresAt": 7}, "expiresAt is no text"),
         ({"expiresAt": None}, None),
@@ -233,6 +257,8 @@ TAGS = [
     ),
     pytest.param(["node:a:b"], Inferred((), ("a:b",), (), (), False), id="colon-in-an-id"),
     pytest.param(["run-id:", "nodes:x", "note"], None, id="h-memory-compaction-unknown-sources"),
+    pytest.param(["workflow:w"], Inferred((), (), ("w",), (), False), id="workflow"),
+    pytest.param(["run-summary"], Inferred((), (), (), (), True), id="summary"),
     pytest.param([], None, id="none"),
 ]
 
@@ -268,6 +294,22 @@ def test_preset_of_a_host(implementation: str, major: int, path: str | None) -> 
 def test_recorded_hosts_without_a_route_are_presets_without_one() -> None:
     names = {"openwop-host-sqlite", "openwop-host-postgres", "openwop-host-in-memory", "openwop-host-in-memory-python"}
     assert {name for name, route in PRESETS.items() if route is None} == names
+
+
+PATHS = {
+    "openwop-app": "/v1/host/openwop-app/memory",
+    "openwop-app-2": "/host/openwop-app/memory",
+    "openwop-app-profile": "/v1/host/openwop-app/profiles/me/memory",
+    "openwop-app-sample": "/v1/host/sample/memory",
+}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_presets(name: str) -> None:
+    route = PRESETS[name]
+    assert route is not None
+    assert (route.list_path, route.entry_path) == (PATHS[name], PATHS[name] + "/{memoryId}")
+    assert route.entry_request("a/b")[0] == PATHS[name] + ("/a~2Fb" if name.endswith("-2") else "/a%2Fb")
 
 
 def test_requests() -> None:
@@ -307,6 +349,7 @@ def test_custom_route() -> None:
         ("/m", "/m"),
         ("/m", "/m/{memoryId}/{memoryId}"),
         ("/m", "/m/{id}"),
+        ("/m", "/m/{x}/{memoryId}"),
         ("/m/{memoryId}", "/m/{memoryId}"),
         ("/m?x=1", "/m/{memoryId}"),
         ("/m#x", "/m/{memoryId}"),

@@ -1,4 +1,4 @@
-"""The worker: follows hosts, reads the ledger on, and watches the logs for contradictions."""
+"""The worker: follows hosts, reads their memory and the ledger on, and watches the logs for contradictions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from ledger.reader import read_memory_forever
 from ledger.worker import read_forever
 from runs.follow_store import DatabaseFollowStore, configured
 from runs.follower.worker import follow_forever
@@ -16,8 +17,8 @@ from runs.watch import watch_forever
 
 class Command(BaseCommand):
     help = (
-        "Follows all hosts that have an origin, reads the ledger on and watches the logs for contradictions, until told"
-        " to stop. `up` starts one."
+        "Follows all hosts that have an origin, reads their memory and the ledger on, and watches the logs for"
+        " contradictions, until told to stop. `up` starts one."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -36,4 +37,5 @@ async def _work(store: DatabaseFollowStore) -> None:
         tasks.create_task(follow_forever(store, stop=stop, settings=configured()), name="follower")
         tasks.create_task(store.renew_leases(stop), name="leases")
         tasks.create_task(read_forever(stop), name="ledger")
+        tasks.create_task(read_memory_forever(stop), name="memory")
         tasks.create_task(watch_forever(stop), name="watch")
