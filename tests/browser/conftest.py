@@ -98,8 +98,12 @@ class Visitor:
         if not self.page.evaluate("() => 'axe' in window"):
             self.page.evaluate(AXE.read_text())
         found = self.page.evaluate(
-            """async () => (await axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}))
-                .violations.map(v => `${v.id}: ${v.nodes.slice(0, 3).map(n => n.target + ' ' + n.failureSummary).join(' | ')}`)"""
+            """async () => {
+                const rules = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
+                const {violations} = await axe.run(document, {runOnly: rules});
+                const where = node => `${node.target} ${node.failureSummary}`;
+                return violations.map(v => `${v.id}: ${v.nodes.slice(0, 3).map(where).join(' | ')}`);
+            }"""
         )
         return [str(one) for one in found]
 
