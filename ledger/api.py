@@ -47,7 +47,7 @@ from .queries import (
 
 LONGEST_ID = 1500
 """Characters, as the protocol's schema of a memory entry has it."""
-MAX_MEMORY_BYTES = 32 * 1024 * 1024
+MAX_MEMORY_BYTES = 8 * 1024 * 1024
 """Largest body with memory entries: all of it is read before any of it is kept."""
 LISTED = 1000
 JSON = "application/json"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -50,7 +51,11 @@ from .observations import Due, Look, Source
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
-LARGEST_ANSWER = 16 * 1024 * 1024
+LARGEST_ANSWER = 4 * 1024 * 1024
+SLOW = 0.1
+"""Seconds that understanding an answer may take before its host has to pay for them."""
+REST = 20
+"""So many times as long it is left alone then: all hosts are read, and followed, by one thread."""
 THREADS = 4
 CLOSED = ("no_route", "not_allowed")
 """What one entry's answer says about all of them."""
@@ -298,7 +303,7 @@ class HostReader:
         path, query = self._route.list_request(memory_ref=ref, limit=self._pace.list_limit)
         begun = self._clock.now()
         try:
-            told = read_list(*await self._ask(path, query))
+            told = self._understood(read_list, *await self._ask(path, query))
         except FollowProblem as problem:
             self._mind(problem)
             return ()
@@ -349,7 +354,7 @@ class HostReader:
             begun = self._clock.now()
             try:
                 path, query = self._route.entry_request(due.memory_id, memory_ref=due.memory_ref)
-                told = read_one(*await self._ask(path, query))
+                told = self._understood(read_one, *await self._ask(path, query))
             except ValueError as problem:
                 await self._failed(due, f"It can not be asked for: {problem}.")
             except FollowProblem as problem:
@@ -402,6 +407,14 @@ class HostReader:
                 raise
             return refused.status, _body_of(refused)
         return answer.status, answer.body
+
+    def _understood(self, read: Callable[[int, bytes], T], status: int, body: bytes) -> T:
+        begun = time.perf_counter()
+        told = read(status, body)
+        spent = time.perf_counter() - begun
+        if spent > SLOW:
+            self._pause(spent * REST)
+        return told
 
     def _mind(self, problem: FollowProblem) -> None:
         """Leaves the host alone after what is not about one entry alone."""

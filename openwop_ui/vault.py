@@ -18,9 +18,7 @@ class UnreadableSecret(Exception):
 def _box(keys: str) -> MultiFernet:
     # The first key seals, all of them open: that is how a key is rotated. What the operator gives is any long text;
     # Fernet wants 32 bytes, and a random text needs no slow derivation.
-    digests = [
-        hashlib.sha256(b"openwop-ui credentials\0" + key.strip().encode()).digest() for key in keys.split(",")
-    ]
+    digests = [hashlib.sha256(b"openwop-ui credentials\0" + key.strip().encode()).digest() for key in keys.split(",")]
     return MultiFernet([Fernet(base64.urlsafe_b64encode(digest)) for digest in digests])
 
 

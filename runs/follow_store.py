@@ -6,15 +6,17 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 from uuid import uuid4
 
 from django.conf import settings
-from django.db import DatabaseError, close_old_connections, connection
+from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
 from django.utils import timezone
 
 from openwop_ui import vault
@@ -30,17 +32,23 @@ from .doors import configured_limits
 from .follower.host import Settings
 from .follower.state import UNANNOUNCED_END, FollowState, HostState, Phase
 from .follower.store import FollowedHost, ListedRun, ResumePoint
+from .gathering import Gathering
 from .models import Follow, Host, Incident, Run
 from .store import HostRef, Receipt, keep_parents, notice, take_in
 from .store.documents import keep_document
 
 T = TypeVar("T")
+Brought = tuple[str, Sequence[RunEvent | Refusal]]
+"""A run's id, and what its host told of it."""
 logger = logging.getLogger(__name__)
 
-THREADS = 4
+THREADS = 8
+GATHER = 0.1
+"""Seconds: what the runs of one host bring in so short a time is committed together."""
+MOST_TOGETHER = 100
 KNOWN = 500
 """So many unfinished runs of a host are offered at once, newest first."""
-LEASE = timedelta(seconds=30)
+LEASE = timedelta(seconds=15)
 RENEW_EVERY = LEASE.total_seconds() / 3
 """A worker that was killed is succeeded after a lease at the most. Two at work on one run would double nothing:
 the intake counts a known event as repeated."""
@@ -54,6 +62,12 @@ class DatabaseFollowStore:
         self._run_id = run_id
         self._name = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="follow-store")
+        self._commits: Gathering[FollowedHost, Brought] = Gathering(
+            partial(self._in_thread, _commit_all), every=GATHER, most=MOST_TOGETHER, is_shared=_is_away
+        )
+        self._states: Gathering[FollowedHost, FollowState] = Gathering(
+            partial(self._in_thread, _save_states), every=GATHER, most=MOST_TOGETHER, is_shared=_is_away
+        )
 
     async def _in_thread(self, work: Callable[..., T], *args: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, _fresh, work, args)
@@ -68,11 +82,11 @@ class DatabaseFollowStore:
     async def resume_point(self, host: FollowedHost, run_id: str) -> ResumePoint:
         return await self._in_thread(_resume_point, host, run_id)
 
-    async def commit(self, host: FollowedHost, run_id: str, items: Sequence[RunEvent | Refusal]) -> Receipt:
-        return await self._in_thread(_commit, host, run_id, items)
+    async def commit(self, host: FollowedHost, run_id: str, items: Sequence[RunEvent | Refusal]) -> None:
+        await self._commits.add(host, (run_id, items))
 
     async def save_state(self, host: FollowedHost, state: FollowState) -> None:
-        await self._in_thread(_save_state, host, state)
+        await self._states.add(host, state)
 
     async def save_host_state(self, host: FollowedHost, state: HostState) -> None:
         await self._in_thread(_save_host_state, host, state)
@@ -203,7 +217,9 @@ def _release(worker: str, after: timedelta) -> None:
     for tenant in all_tenants():
         with tenant_scope(tenant.pk):
             held = Follow.objects.filter(tenant_id=tenant.pk, leased_by=worker, finished_at__isnull=True)
-            held.update(leased_until=timezone.now() + after)
+            # Locked in the order in which states are saved, so that neither waits for the other for ever.
+            ids = list(held.order_by("id").select_for_update().values_list("pk", flat=True))
+            held.filter(pk__in=ids).update(leased_until=timezone.now() + after)
 
 
 def _resume_point(host: FollowedHost, run_id: str) -> ResumePoint:
@@ -239,10 +255,20 @@ def _first_partial(tenant_id: int, run: int) -> int | None:
 
 
 def _commit(host: FollowedHost, run_id: str, items: Sequence[RunEvent | Refusal]) -> Receipt:
-    receipt = take_in(_ref(host), items)
-    if any(isinstance(item, Refusal) and item.reason == ANOTHER_RUN for item in items):
-        notice(_ref(host), run_id, Incident.Kind.FOREIGN_RUN)
+    return _commit_all(host, [(run_id, items)])
+
+
+def _commit_all(host: FollowedHost, brought: Sequence[Brought]) -> Receipt:
+    receipt = take_in(_ref(host), chain.from_iterable(items for _, items in brought))
+    for run_id, items in brought:
+        if any(isinstance(item, Refusal) and item.reason == ANOTHER_RUN for item in items):
+            notice(_ref(host), run_id, Incident.Kind.FOREIGN_RUN)
     return receipt
+
+
+def _is_away(problem: Exception) -> bool:
+    """The database is, whatever it is asked."""
+    return isinstance(problem, OperationalError | InterfaceError)
 
 
 def _ref(host: FollowedHost) -> HostRef:
@@ -260,20 +286,47 @@ def _parent(host: FollowedHost, run: ListedRun) -> Parent | None:
 
 
 def _save_state(host: FollowedHost, state: FollowState) -> None:
-    over = state.phase is Phase.FINISHED
+    _save_states(host, [state])
+
+
+def _save_states(host: FollowedHost, states: Sequence[FollowState]) -> None:
     with tenant_scope(host.tenant_id):
-        Follow.objects.filter(tenant_id=host.tenant_id, host_id=host.host_id, run_id=storable(state.run_id)).update(
-            phase=state.phase.value,
-            connected_since=state.connected_since,
-            last_event_at=state.last_event_at,
-            last_error=storable(state.last_error or state.note),
-            retry_at=state.retry_at,
-            finished_at=timezone.now() if over else None,
-            updated_at=timezone.now(),
-        )
+        _write_states(host, {state.run_id: state for state in states})
         announce(host.tenant_id, {"hosts": None})
-    if over and state.note == UNANNOUNCED_END:
-        notice(_ref(host), state.run_id, Incident.Kind.EARLY_STATUS)
+    for state in states:
+        if state.phase is Phase.FINISHED and state.note == UNANNOUNCED_END:
+            notice(_ref(host), state.run_id, Incident.Kind.EARLY_STATUS)
+
+
+def _write_states(host: FollowedHost, states: Mapping[str, FollowState]) -> None:
+    told = list(states.values())
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            WITH locked AS (
+                SELECT id FROM runs_follow
+                WHERE tenant_id = %(tenant)s AND host_id = %(host)s AND run_id = ANY (%(runs)s::text[])
+                ORDER BY id FOR UPDATE)
+            UPDATE runs_follow f SET phase = n.phase, connected_since = n.connected_since,
+                last_event_at = n.last_event_at, last_error = n.last_error, retry_at = n.retry_at,
+                finished_at = CASE WHEN n.phase = %(finished)s THEN now() END, updated_at = now()
+            FROM locked, unnest(%(runs)s::text[], %(phases)s::text[], %(connected)s::timestamptz[],
+                %(last)s::timestamptz[], %(errors)s::text[], %(retries)s::timestamptz[])
+                AS n (run_id, phase, connected_since, last_event_at, last_error, retry_at)
+            WHERE f.tenant_id = %(tenant)s AND f.id = locked.id AND f.run_id = n.run_id
+            """,
+            {
+                "tenant": host.tenant_id,
+                "host": host.host_id,
+                "finished": Phase.FINISHED.value,
+                "runs": [storable(state.run_id) for state in told],
+                "phases": [state.phase.value for state in told],
+                "connected": [state.connected_since for state in told],
+                "last": [state.last_event_at for state in told],
+                "errors": [storable(state.last_error or state.note) for state in told],
+                "retries": [state.retry_at for state in told],
+            },
+        )
 
 
 def _save_host_state(host: FollowedHost, state: HostState) -> None:

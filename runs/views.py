@@ -88,7 +88,7 @@ def run(request: TenantRequest, host: str, run: str) -> HttpResponse:
     )
     chosen = number(request, "seq")
     event = _event(request, facts, chosen) if fragment in (None, "detail") else None
-    page = _run_page(request, facts, wanted, _listed(request, facts, wanted, chosen, fragment), event, chosen)
+    page = _run_page(request, facts, wanted, _listed(request, facts, wanted, chosen, fragment), event, chosen, fragment)
     return render_page(request, "runs/run.html", page, fragments=RUN_FRAGMENTS)
 
 
@@ -99,10 +99,13 @@ def _run_page(
     listed: EventsPage,
     event: EventDetail | None,
     chosen: int | None,
+    fragment: str | None,
 ) -> RunPage:
     tenant = request.tenant.pk
-    incidents, incidents_total = queries.incidents(tenant, run=facts.pk, limit=20)
-    options = queries.filter_options(tenant, facts.pk)
+    # A fragment that comes ten times a second asks for no more than it shows.
+    whole = fragment is None
+    incidents, incidents_total = queries.incidents(tenant, run=facts.pk, limit=20) if whole else ((), 0)
+    options = queries.filter_options(tenant, facts.pk) if whole else queries.NO_OPTIONS
     matching, at_least = (facts.events, False) if wanted.is_empty else queries.count_matching(tenant, facts.pk, wanted)
     return RunPage(
         section="runs",

@@ -173,12 +173,10 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _clauses(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    cuts = [start]
     for joint in CLAUSE.finditer(text, start, end):
-        cuts += [joint.start(), joint.end()]
-    cuts.append(end)
-    for first, last in zip(cuts[::2], cuts[1::2], strict=True):
-        yield _trimmed(text, first, last)
+        yield _trimmed(text, start, joint.start())
+        start = joint.end()
+    yield _trimmed(text, start, end)
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:

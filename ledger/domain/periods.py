@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
 from ledger.domain.errors import LedgerError
 
@@ -15,7 +16,7 @@ class PeriodError(LedgerError):
 
 def aware(moment: datetime, field: str) -> datetime:
     """`moment` itself; a time without a zone names no instant and is refused."""
-    if moment.tzinfo is None or moment.utcoffset() is None:
+    if moment.utcoffset() is None:
         raise PeriodError(f"{field} has no time zone", field=field)
     return moment
 
@@ -68,4 +69,4 @@ def pieces(periods: Iterable[Period]) -> list[Period]:
     """The line of time cut at every bound: within one piece, the same periods hold throughout. Earliest first."""
     bounds = {bound for period in periods for bound in (period.start, period.end) if bound is not None}
     cuts = [None, *sorted(bounds), None]
-    return [Period(start, end) for start, end in zip(cuts, cuts[1:], strict=False)]
+    return [Period(start, end) for start, end in pairwise(cuts)]

@@ -17,7 +17,7 @@ arrival decide anything.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -136,7 +136,7 @@ class Standing:
     losses: tuple[Loss, ...] = ()
 
 
-def decide(claims: Iterable[Claim], *, authorities: Authorities, recency_between_equals: bool = False) -> Outcome:
+def decide(claims: Iterable[Claim], *, authorities: Authorities, recency_between_equals: bool) -> Outcome:
     """`claims` hold at one moment in one slot and have a normal form. Their order does not matter."""
     return weigh(standing(claims), authorities=authorities, recency_between_equals=recency_between_equals)
 
@@ -172,7 +172,7 @@ class _Line:
 
     def _take_in(self, said: list[Claim]) -> None:
         live = [claim for claim in said if not claim.withdrawn]
-        if len(live) > 1:
+        if len(live) > 1:  # spares most writers the work
             live = self._surest(self._last_words(live))
         now = _by_value(live)
         known = {position.value: position for position in self.positions}
@@ -188,16 +188,16 @@ class _Line:
         for claim in said:
             last[_occasion(claim)] = max(last[_occasion(claim)], claim.ordinal)
         final = {(_occasion(claim), _value(claim)) for claim in said if claim.ordinal == last[_occasion(claim)]}
-        return self._keep(said, Rule.SAME_WRITER, [(_occasion(claim), _value(claim)) in final for claim in said])
+        return self._keep(said, Rule.SAME_WRITER, lambda claim: (_occasion(claim), _value(claim)) in final)
 
     def _surest(self, said: list[Claim]) -> list[Claim]:
         best = surest({value: [claim.confidence for claim in claims] for value, claims in _by_value(said).items()})
-        return self._keep(said, Rule.CONFIDENCE, [_value(claim) in best for claim in said])
+        return self._keep(said, Rule.CONFIDENCE, lambda claim: _value(claim) in best)
 
-    def _keep(self, said: list[Claim], rule: Rule, is_kept: Sequence[bool]) -> list[Claim]:
-        kept = [claim for claim, keeps in zip(said, is_kept, strict=True) if keeps]
+    def _keep(self, said: list[Claim], rule: Rule, is_kept: Callable[[Claim], bool]) -> list[Claim]:
+        kept = [claim for claim in said if is_kept(claim)]
         to = kept[0].id if len(_by_value(kept)) == 1 else None
-        self._lose((claim for claim, keeps in zip(said, is_kept, strict=True) if not keeps), rule, to)
+        self._lose((claim for claim in said if not is_kept(claim)), rule, to)
         return kept
 
     def _lose(self, claims: Iterable[Claim], rule: Rule, to: UUID | None) -> None:
@@ -262,9 +262,8 @@ class _Camp:
         return Side(self.head.id, self.value, tuple(claim.id for claim in others))
 
 
-def weigh(standing: Standing, *, authorities: Authorities, recency_between_equals: bool = False) -> Outcome:
-    weights = tuple(_weight(position, authorities) for position in standing.positions)
-    camps = _camps(standing.positions, weights)
+def weigh(standing: Standing, *, authorities: Authorities, recency_between_equals: bool) -> Outcome:
+    weights, camps = _weighed(standing.positions, authorities)
     weighing = _Weighing(standing, weights, camps)
     if not camps:
         return weighing.nobody()
@@ -284,13 +283,13 @@ def weigh(standing: Standing, *, authorities: Authorities, recency_between_equal
 
 def survey(positions: Sequence[Position], authorities: Authorities) -> tuple[tuple[Side, ...], tuple[Weight, ...]]:
     """The sides that writers take and what each of them weighs, without deciding."""
-    weights = tuple(_weight(position, authorities) for position in positions)
-    return tuple(camp.side() for camp in _camps(positions, weights)), weights
+    weights, camps = _weighed(positions, authorities)
+    return tuple(camp.side() for camp in camps), weights
 
 
 def _between_equals(weighing: _Weighing, contenders: list[_Camp], lost: dict[str, Rule]) -> Outcome:
     newest = max(camp.observed_at for camp in contenders)
-    lost |= {camp.value: Rule.RECENCY for camp in contenders if camp.observed_at < newest}
+    lost = lost | {camp.value: Rule.RECENCY for camp in contenders if camp.observed_at < newest}
     recent = [camp for camp in contenders if camp.observed_at == newest]
     if len(recent) == 1:
         return weighing.won_by(recent[0], Rule.RECENCY, lost)
@@ -319,11 +318,14 @@ def _weight(position: Position, authorities: Authorities) -> Weight:
     )
 
 
-def _camps(positions: Sequence[Position], weights: Sequence[Weight]) -> list[_Camp]:
+def _weighed(positions: Iterable[Position], authorities: Authorities) -> tuple[tuple[Weight, ...], list[_Camp]]:
+    weights: list[Weight] = []
     by_value: dict[str, list[tuple[Position, int]]] = {}
-    for position, weight in zip(positions, weights, strict=True):
+    for position in positions:
+        weight = _weight(position, authorities)
+        weights.append(weight)
         by_value.setdefault(position.value, []).append((position, weight.authority))
-    return [_camp(value, weighed) for value, weighed in sorted(by_value.items())]
+    return tuple(weights), [_camp(value, weighed) for value, weighed in sorted(by_value.items())]
 
 
 def _camp(value: str, weighed: list[tuple[Position, int]]) -> _Camp:

@@ -136,13 +136,14 @@ def classify(
     shown: dict[str | None, set[str]] = defaultdict(set)
     for entry in stored:
         shown[entry.memory_id].add(entry.memory_ref)
-    receipts = _with_repeats([(_receipt(attempt, shown), attempt) for attempt in log.attempts])
+    told = _with_repeats((_receipt(attempt, shown), attempt) for attempt in log.attempts)
+    receipts = tuple(receipt for receipt, _ in told)
     return Receipts(
-        receipts=tuple(receipts),
+        receipts=receipts,
         effects=tuple(_effects(receipts)),
         claimed_only=tuple(
             receipt.sequence
-            for receipt, attempt in zip(receipts, log.attempts, strict=True)
+            for receipt, attempt in told
             if attempt.claims_success and receipt.write is None and receipt.repeat is not Repeat.ALREADY_MADE
         ),
         unasked=tuple(write.sequence for write in log.writes if not write.is_taken),
@@ -234,15 +235,13 @@ def _compared(answer: Answer, call: Call) -> tuple[Reason, ...]:
     return tuple(Reason(mismatch.value) for mismatch in wrong) or (Reason.ADDRESS_MATCHES,)
 
 
-def _with_repeats(attempts: Iterable[tuple[Receipt, Attempt]]) -> list[Receipt]:
+def _with_repeats(attempts: Iterable[tuple[Receipt, Attempt]]) -> list[tuple[Receipt, Attempt]]:
     by_digest: dict[str, list[tuple[Receipt, Attempt]]] = defaultdict(list)
-    told: list[Receipt] = []
+    told: list[tuple[Receipt, Attempt]] = []
     for receipt, attempt in attempts:
-        if receipt.digest is not None:
-            earlier = by_digest[receipt.digest]
-            receipt = _repeated(receipt, earlier) if earlier else receipt
-            earlier.append((receipt, attempt))
-        told.append(receipt)
+        earlier = [] if receipt.digest is None else by_digest[receipt.digest]
+        told.append((_repeated(receipt, earlier) if earlier else receipt, attempt))
+        earlier.append(told[-1])
     return told
 
 

@@ -79,9 +79,7 @@ def read_source(raw: Any, *, received_at: datetime, max_skew: timedelta = MAX_SK
 def require_writer(service: str, *, bound_to: str | None, registered: frozenset[str]) -> str:
     """The writer that may sign as `service`: a key bound to a writer speaks for no other one. PROV_403 and PROV_404."""
     if bound_to is not None and service != bound_to:
-        raise ProvenanceError(
-            Provenance.OTHER_WRITER, "the key is bound to another writer", field="source.service"
-        )
+        raise ProvenanceError(Provenance.OTHER_WRITER, "the key is bound to another writer", field="source.service")
     if service not in registered:
         raise ProvenanceError(Provenance.UNKNOWN_WRITER, "the writer is unknown", field="source.service")
     return service

@@ -93,40 +93,31 @@ class HostReading:
     retry_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    number: int
-    seen_at: datetime | None
-    error: str
-    error_at: datetime | None
-    next_at: datetime | None
-
-
 def entry_content(
     tenant_id: int, entry: EntryFacts, *, now: datetime, before: int | None = None, whole: bool = False
 ) -> EntryContent:
     """``before`` is the number of an observation; ``whole`` gives all of the newest content, however long."""
-    state = _state(tenant_id, entry.pk)
-    found, ended = _page(tenant_id, entry.pk, state, before)
+    looks = entry.looks
+    found, ended = _page(tenant_id, entry, before)
     until = [ended, *(row[_UNCHANGED_UNTIL] for row in found)]
     is_over = entry.state == EXPIRED
     rows = tuple(
         _row(row, older, end, now, is_over=is_over)
         for row, older, end in zip(found, [*found[1:], None], until, strict=False)
     )
-    shown = _shown(tenant_id, entry.pk, rows, state.number, now, is_over=is_over, whole=whole)
+    shown = _shown(tenant_id, entry, rows, now, is_over=is_over, whole=whole)
     listed = rows[:OBSERVATIONS]
     inferred = infer(shown.tags) if shown is not None and not shown.is_hidden else None
     return EntryContent(
         shown=shown,
         rows=listed,
-        total=state.number,
+        total=looks.total,
         older=listed[-1].number if len(rows) > OBSERVATIONS else None,
-        gone_at=_found_at(tenant_id, entry.pk, state.number) if entry.state == GONE else None,
-        seen_at=state.seen_at,
-        error=state.error,
-        error_at=state.error_at,
-        retry_at=state.next_at if state.error and entry.is_read else None,
+        gone_at=_found_at(tenant_id, entry.pk, looks.total) if entry.state == GONE else None,
+        seen_at=looks.seen_at,
+        error=looks.error,
+        error_at=looks.error_at,
+        retry_at=looks.next_at if looks.error and entry.is_read else None,
         inferred=inferred,
         known_runs=_known_runs(tenant_id, entry.host_pk, inferred.run_ids) if inferred else frozenset(),
     )
@@ -148,18 +139,6 @@ def _known_runs(tenant_id: int, host: int, run_ids: Sequence[str]) -> frozenset[
     return frozenset(original(run_id) for (run_id,) in found)
 
 
-def _state(tenant_id: int, entry: UUID) -> _State:
-    found = rows_of(
-        "SELECT number, seen_at, error, error_at, next_at FROM ledger_contentstate"
-        " WHERE tenant_id = %s AND entry_id = %s",
-        [tenant_id, entry],
-    )
-    if not found:
-        return _State(0, None, "", None, None)
-    number, seen_at, error, error_at, next_at = found[0]
-    return _State(number, seen_at, original(error), error_at, next_at)
-
-
 _COLUMNS = """o.number, o.outcome, o.source, o.observed_at, o.unchanged_until, left(o.content, %s),
     char_length(o.content), o.digest, o.tags, o.created_at_reported, o.expires_at, o.redactions, o.looks_secret,
     o.detail
@@ -167,41 +146,41 @@ _COLUMNS = """o.number, o.outcome, o.source, o.observed_at, o.unchanged_until, l
 _UNCHANGED_UNTIL = 4
 
 
-def _page(
-    tenant_id: int, entry: UUID, state: _State, before: int | None
-) -> tuple[list[tuple[Any, ...]], datetime | None]:
+def _page(tenant_id: int, entry: EntryFacts, before: int | None) -> tuple[list[tuple[Any, ...]], datetime | None]:
     """The observations of a page and one older, from which the last one differs; and until when the first one held."""
-    if before is None:
-        return _rows(tenant_id, entry, state.number, OBSERVATIONS + 1), state.seen_at
+    if before is None or not entry.looks.total:
+        return _rows(tenant_id, entry, entry.looks.total, OBSERVATIONS + 1), entry.looks.seen_at
     found = _rows(tenant_id, entry, before, OBSERVATIONS + 2)
     return found[1:], found[0][_UNCHANGED_UNTIL] if found else None
 
 
-def _rows(tenant_id: int, entry: UUID, newest: int, limit: int) -> list[tuple[Any, ...]]:
+def _rows(tenant_id: int, entry: EntryFacts, newest: int, limit: int) -> list[tuple[Any, ...]]:
+    if not entry.looks.total:
+        return []
     return rows_of(
         f"SELECT {_COLUMNS} FROM ledger_observation o"  # noqa: S608 - constants
         " WHERE o.tenant_id = %s AND o.entry_id = %s AND o.number <= %s ORDER BY o.number DESC LIMIT %s",
-        [SHOWN_THEN, tenant_id, entry, newest, limit],
+        [SHOWN_THEN, tenant_id, entry.pk, newest, limit],
     )
 
 
 def _shown(
     tenant_id: int,
-    entry: UUID,
+    entry: EntryFacts,
     rows: Sequence[ObservationRow],
-    newest: int,
     now: datetime,
     *,
     is_over: bool,
     whole: bool,
 ) -> ObservationRow | None:
     """The newest observation with content, with more of it than the list of all of them has."""
-    if rows and rows[0].number == newest and rows[0].outcome == "content" and not rows[0].is_cut:
-        return rows[0]
+    newest = rows[0] if rows and rows[0].number == entry.looks.total else None
+    if not entry.looks.total or (newest and newest.outcome == "content" and not newest.is_cut):
+        return newest
     found = rows_of(
         f"SELECT {_COLUMNS} FROM ledger_observation o"  # noqa: S608 - constants
         " WHERE o.tenant_id = %s AND o.entry_id = %s AND o.outcome = 'content' ORDER BY o.number DESC LIMIT 1",
-        [2**31 - 1 if whole else SHOWN, tenant_id, entry],
+        [2**31 - 1 if whole else SHOWN, tenant_id, entry.pk],
     )
     if not found:
         return None

@@ -79,6 +79,18 @@ class WriteList:
 
 
 @dataclass(frozen=True, slots=True)
+class Looks:
+    """How looking at an entry goes: ``total`` observations, the last one found unchanged at ``seen_at``. ``error`` is
+    why the last attempt brought nothing, "" when it brought something; the next one is due at ``next_at``."""
+
+    total: int
+    seen_at: datetime | None
+    error: str
+    error_at: datetime | None
+    next_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class EntryFacts:
     """One entry and what its writes add up to. Times and tags are those that events report. ``is_read`` says whether
     its host's memory is read."""
@@ -92,6 +104,7 @@ class EntryFacts:
     state: str
     state_reason: str
     is_read: bool
+    looks: Looks
     tags: tuple[str, ...]
     first_write_at: datetime | None
     last_write_at: datetime | None

@@ -14,7 +14,7 @@ from runs.domain.storable import original, storable
 from ..domain.observing import state_of
 from ..domain.reading import Address, entry_id
 from .paging import PAGE, Keyset, Order, Row, moment, page_of, rows_of, whole_number
-from .rows import TAGS, EntryFacts, WriteList, WriteRow, maybe, originals
+from .rows import TAGS, EntryFacts, Looks, WriteList, WriteRow, maybe, originals
 
 _OF_ENTRY = "FROM ledger_memorywrite w WHERE w.tenant_id = e.tenant_id AND w.entry_id = e.id"
 _SUMMED = f"""
@@ -24,7 +24,8 @@ SELECT e.write_count, e.write_count - e.attributed_count,
         AND (w.node_id IS NOT NULL OR w.agent_id IS NOT NULL)) AS pairs),
     (SELECT min(w.occurred_at) {_OF_ENTRY}), (SELECT max(w.occurred_at) {_OF_ENTRY}),
     (SELECT w.tags[1:{TAGS}] {_OF_ENTRY} ORDER BY w.occurred_at DESC, w.run_id DESC, w.sequence DESC LIMIT 1),
-    e.last_run_id IS NULL, s.outcome, s.expires_at
+    e.last_run_id IS NULL, s.outcome, s.expires_at,
+    coalesce(s.number, 0), s.seen_at, coalesce(s.error, ''), s.error_at, s.next_at
 FROM ledger_memoryentry e
 LEFT JOIN ledger_contentstate s ON s.tenant_id = e.tenant_id AND s.entry_id = e.id
 WHERE e.tenant_id = %s AND e.id = %s
@@ -47,7 +48,7 @@ def find_entry(
     summed = rows_of(_SUMMED, [tenant_id, pk])
     if not summed:
         return None
-    ((writes, unattributed, runs, writers, first, last, tags, is_unnamed, outcome, expires_at),) = summed
+    ((writes, unattributed, runs, writers, first, last, tags, is_unnamed, outcome, expires_at, *looks),) = summed
     return EntryFacts(
         pk=pk,
         host_pk=host_pk,
@@ -58,6 +59,7 @@ def find_entry(
         state=state_of(outcome, expires_at, now or timezone.now()),
         state_reason=_reason(writes, is_unnamed=is_unnamed),
         is_read=is_read,
+        looks=_looks(*looks),
         tags=originals(tags),
         first_write_at=first,
         last_write_at=last,
@@ -66,6 +68,12 @@ def find_entry(
         runs=runs,
         unattributed=unattributed,
     )
+
+
+def _looks(
+    total: int, seen_at: datetime | None, error: str, error_at: datetime | None, next_at: datetime | None
+) -> Looks:
+    return Looks(total, seen_at, original(error), error_at, next_at)
 
 
 def _reason(writes: int, *, is_unnamed: bool) -> str:

@@ -35,10 +35,11 @@ def events(shape: Shape) -> Iterator[bytes]:
         yield event(ids[run], sequence, place)
 
 
-def event(run_id: str, sequence: int, place: int) -> bytes:
+def event(run_id: str, sequence: int, place: int, *, at: datetime | None = None) -> bytes:
+    """Without ``at``, the event's time follows from its place."""
     node = f"step-{sequence // _VISIT % 40:02d}"
     type_, payload = _said(run_id, sequence, node, place)
-    at = MOMENT + timedelta(milliseconds=place)
+    moment = at or MOMENT + timedelta(milliseconds=place)
     return orjson.dumps(
         {
             "eventId": f"{place:08x}-5b2f-4a4e-9d3b-{sequence:012x}",
@@ -47,7 +48,7 @@ def event(run_id: str, sequence: int, place: int) -> bytes:
             "type": type_,
             **({} if type_.startswith("run.") else {"nodeId": node}),
             "payload": payload,
-            "timestamp": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "timestamp": moment.isoformat(timespec="microseconds" if at else "milliseconds").replace("+00:00", "Z"),
         }
     )
 

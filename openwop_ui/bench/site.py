@@ -59,13 +59,14 @@ class Site:
 
 
 @contextmanager
-def site(*, with_worker: bool = True) -> Iterator[Site]:
+def site(*, with_worker: bool = True, allow_private_hosts: bool = False) -> Iterator[Site]:
     """The site's database is a fresh one on the server that this process is connected to."""
     name = f"openwop_bench_{os.getpid()}"
     with _database(name) as url:
         host, key = _tenant()
         port = ports.free_port("127.0.0.1", 18000)
         env = os.environ | {"DATABASE_URL": url, "PORT": str(port), "LOG_LEVEL": "WARNING"}
+        env["ALLOW_PRIVATE_HOSTS"] = str(int(allow_private_hosts))
         web = _start("serve", env)
         worker = _start("work", env) if with_worker else _start_nothing()
         try:

@@ -1,6 +1,7 @@
 """Reads of hosts, runs and the log. Every one names its tenant; row-level security is the second layer."""
 
 from .events import (
+    NO_OPTIONS,
     EventDetail,
     EventFilter,
     EventRow,
@@ -38,6 +39,7 @@ from .runs import (
 from .timeline import moment, timeline
 
 __all__ = [
+    "NO_OPTIONS",
     "EventDetail",
     "EventFilter",
     "EventRow",

@@ -242,6 +242,9 @@ class FilterOptions:
     kinds: tuple[Option, ...]
 
 
+NO_OPTIONS = FilterOptions((), (), ())
+
+
 def filter_options(tenant_id: int, run: int, *, most: int = 500) -> FilterOptions:
     """The nodes, types and kinds that a run's events have, with their counts."""
     with connection.cursor() as cursor:

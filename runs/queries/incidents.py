@@ -58,13 +58,17 @@ _CALM = (Incident.Kind.GAP, Incident.Kind.TIME_REVERSAL, Incident.Kind.TWIN_EVEN
 
 
 def pressing_incidents(tenant_id: int, *, since: datetime, limit: int) -> tuple[tuple[IncidentRow, ...], int]:
-    """The newest incidents that were noticed lately and call for a look, and how many there are."""
+    """The newest incidents that were noticed lately and call for a look, and how many there are. Of several of a kind
+    in one run the newest stands for all."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
             SELECT {_ROW}, count(*) OVER () FROM {_FROM}
-            WHERE i.tenant_id = %(tenant)s AND i.noticed_at > %(since)s AND NOT i.kind = ANY (%(calm)s)
-                AND NOT jsonb_exists(i.detail, %(closed)s)
+            WHERE i.tenant_id = %(tenant)s AND i.id IN (
+                SELECT max(one.id) FROM runs_incident one
+                WHERE one.tenant_id = %(tenant)s AND one.noticed_at > %(since)s AND NOT one.kind = ANY (%(calm)s)
+                    AND NOT jsonb_exists(one.detail, %(closed)s)
+                GROUP BY one.kind, coalesce(one.run_id, -one.id))
             ORDER BY i.id DESC LIMIT %(limit)s
             """,  # noqa: S608 - constants
             {"tenant": tenant_id, "since": since, "calm": [*_CALM], "closed": CLOSED, "limit": limit},

@@ -17,7 +17,8 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """``missing`` counts the sequences between the first and the last that are not stored."""
+    """``missing`` counts the sequences between the first and the last that are not stored; the gaps that these make are
+    not counted among the ``incidents`` once more."""
 
     key: str
     host: str

@@ -22,7 +22,8 @@ _ROW = """
     r.event_count, r.first_sequence, r.last_sequence, r.write_count,
     (SELECT count(*) FROM runs_runnode n WHERE n.tenant_id = r.tenant_id AND n.run_id = r.id),
     (SELECT count(*) FROM runs_incident i WHERE i.tenant_id = r.tenant_id AND i.run_id = r.id
-        AND NOT jsonb_exists(i.detail, 'closed_at')),
+        AND NOT jsonb_exists(i.detail, 'closed_at')
+        AND NOT (i.kind = 'gap' AND r.last_sequence - r.first_sequence + 1 > r.event_count)),
     (SELECT e.occurred_at FROM runs_event e
         WHERE e.tenant_id = r.tenant_id AND e.run_id = r.id AND e.sequence = r.last_sequence)
 """
@@ -209,7 +210,7 @@ class RunFacts:
     relation: str = ""
 
 
-WEIGHED = 20_000
+WEIGHED = 5_000
 """The size of a run's log is summed up to so many events."""
 
 

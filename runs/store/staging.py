@@ -43,7 +43,7 @@ SELECT %(tenant)s, %(received_at)s, {_COLUMNS} FROM staged_event ORDER BY ordina
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A staged event whose place in the log is taken by something else than itself."""
+    """A staged event whose place in the log is taken by something else than itself, or by less."""
 
     ordinal: int
     known_has_payload: bool
@@ -107,13 +107,16 @@ SELECT s.ordinal, e.has_payload, (
 )
 FROM staged_event s
 JOIN runs_event e ON e.tenant_id = %s AND e.run_id = s.run_id AND e.sequence = s.sequence
-WHERE e.digest <> s.digest
+WHERE e.digest <> s.digest OR s.has_payload AND NOT e.has_payload
 ORDER BY s.ordinal
 """
 
 
 def differing(tenant_id: int) -> list[Known]:
-    """The staged events that say something else than the log does at their place."""
+    """The staged events that say something else, or more, than the log does at their place.
+
+    A payload of null is more than none: the host was asked, and there is nothing further to come.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_COMPARE, [tenant_id])
         return [

@@ -1,7 +1,7 @@
 // One socket per page. It says only that there is more; the page asks for what it lacks.
 // A message about a topic becomes an event on the body: live:runs, live:ledger, live:hosts, live:run.
 
-const LEAST_BETWEEN = 400; // ms between two events of one topic, the last one never dropped
+const LEAST_BETWEEN = 100; // ms between two events of one topic, the last one never dropped
 const QUIET_BEFORE_STALE = 4000; // ms without a connection before the page says so
 const OFFLINE_AFTER = 3; // attempts; what the browser itself says of the network is only a hint
 const FIRST_RETRY = 500;

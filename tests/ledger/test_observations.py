@@ -6,11 +6,13 @@ import json
 import re
 import threading
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import IntegrityError, ProgrammingError, connection, transaction
 from django.test import Client
 from django.urls import reverse
@@ -31,6 +33,7 @@ from openwop_ui.tenancy.scope import tenant_scope
 from runs.domain.memory_read import read_list, read_one
 from runs.domain.storable import storable
 from runs.models import Host
+from runs.store.documents import keep_document
 from tests.factories import bearer, make_host, make_key, make_log, make_member, make_tenant, take
 from tests.ledger.ledger_rows import ledger_rows
 from tests.ledger.test_store import LATER, arrive, compaction, read_all, write
@@ -540,7 +543,7 @@ def test_tags_only_hint_and_are_kept_apart_from_what_events_say(browser: Client,
     page = browser.get(entry_url())
     whole = page.content.decode()
     assert f'href="{reverse("runs:run", kwargs={"tenant": "acme", "host": "alpha", "run": "run-2"})}"' in whole
-    assert 'unknown: no such run is known"' in whole
+    assert 'unknown: no run of exactly this id is known"' in whole
     assert [row.node for row in page.context["page"].writes] == [None]
     assert "guess" not in whole[whole.index('id="rows"') :]
     (row,) = listed(tenant, ref="notes", q="m1")
@@ -728,6 +731,139 @@ def test_recorded_answers_mean_what_they_say() -> None:
     assert gone == read_one(404, b'{"error": "not_found"}') or "no_longer_readable" in str(gone)
     empty = read_list(200, (RECORDED / "crash-mid-run" / "old-run-memory.json").read_bytes())
     assert getattr(empty, "entries", None) == ()
+
+
+# --- Files ---
+
+
+def import_memory(*arguments: str) -> tuple[int, str]:
+    """Exit code and what is printed."""
+    told = StringIO()
+    try:
+        call_command("import_memory", *arguments, "--tenant", "acme", "--host", "alpha", stdout=told)
+    except SystemExit as exc:
+        return int(exc.code or 0), told.getvalue()
+    return 0, told.getvalue()
+
+
+def test_a_file_of_entries_is_imported_as_of_its_time(tenant: Tenant, host: Host, tmp_path: Path) -> None:
+    file = str(RECORDED / "memory-trail" / "memory.json")
+    assert import_memory(file, "--at", "2026-03-02T12:00:00Z") == (0, f"{file}: 4 accepted, 0 repeated, 0 refused\n")
+    assert import_memory(file, "--at", "2026-03-02T13:00:00Z")[1].endswith("0 accepted, 4 repeated, 0 refused\n")
+    assert import_memory(file, "--at", "2026-03-02T11:00:00Z")[1].endswith("refused, 4 older than what is known\n")
+    with tenant_scope(tenant.pk):
+        found = Observation.objects.filter(tenant_id=tenant.pk)
+        assert {(one.memory_ref, one.source, one.observed_at) for one in found} == {("tenant-memory", "import", NOON)}
+    array = tmp_path / "array.json"
+    array.write_text(json.dumps([an_entry("a"), {"id": ""}]))
+    code, words = import_memory(str(array), "--ref", "notes")
+    assert (code, words) == (2, f"{array}: 1 accepted, 0 repeated, 1 refused\n  entry 1: an entry without an id\n")
+    for wrong in ([str(array)], [str(tmp_path / "missing")], [file, "--at", "yesterday"], [file, "--host", "nobody"]):
+        with pytest.raises(CommandError):
+            import_memory(*wrong) if "--host" not in wrong else call_command(
+                "import_memory", *wrong, "--tenant", "acme"
+            )
+
+
+# --- How a host's memory is read ---
+
+
+def way_url(host: str = "alpha", tenant: str = "acme") -> str:
+    return reverse("ledger:host_memory", kwargs={"tenant": tenant, "host": host})
+
+
+@pytest.fixture
+def admin(tenant: Tenant) -> Client:
+    client = Client()
+    client.force_login(make_member(tenant, "ada", Role.ADMIN))
+    return client
+
+
+def way_of(tenant: Tenant) -> str:
+    with tenant_scope(tenant.pk):
+        return Host.objects.get(tenant_id=tenant.pk, slug="alpha").memory_route
+
+
+def test_an_admin_chooses_how_a_host_is_read(admin: Client, tenant: Tenant, host: Host) -> None:
+    assert "Not read: no way to it is set." in admin.get(way_url()).content.decode()
+    answer = admin.post(way_url(), {"way": "openwop-app-2"}, follow=True)
+    assert answer.redirect_chain == [(way_url(), 302)]
+    assert way_of(tenant) == "openwop-app-2"
+    assert 'value="openwop-app-2" selected' in answer.content.decode()
+    told = {"way": "custom", "list": " /m ", "entry": "/m/{memoryId}", "major": "2", "ref": "team:<b>"}
+    text = admin.post(way_url(), told, follow=True).content.decode()
+    assert json.loads(way_of(tenant)) == {"list": "/m", "entry": "/m/{memoryId}", "major": 2, "ref": "team:<b>"}
+    assert 'value="/m/{memoryId}"' in text and 'value="team:&lt;b&gt;"' in text
+    admin.post(way_url(), {"way": ""})
+    assert way_of(tenant) == ""
+
+
+@pytest.mark.parametrize(
+    "told, words",
+    [
+        ({"way": "custom", "list": "https://evil.example/m", "entry": "/m/{memoryId}"}, "below the host"),
+        ({"way": "custom", "list": "/m", "entry": "/m"}, "has {memoryId} in it, once"),
+        ({"way": "custom"}, "below the host"),
+        ({"way": "openwop-host-sqlite"}, "Choose one of the ways listed."),
+        ({"way": "<script>"}, "Choose one of the ways listed."),
+    ],
+)
+def test_a_way_that_can_not_be_is_told_and_not_kept(
+    admin: Client, tenant: Tenant, host: Host, told: dict[str, str], words: str
+) -> None:
+    answer = admin.post(way_url(), told)
+    assert answer.status_code == 422
+    assert words in answer.content.decode() and "<script>" not in answer.content.decode()
+    assert way_of(tenant) == ""
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.REVIEWER])
+def test_others_see_how_it_is_read_and_can_not_change_it(tenant: Tenant, host: Host, role: Role) -> None:
+    client = Client()
+    client.force_login(make_member(tenant, "vera", role))
+    text = client.get(way_url()).content.decode()
+    assert "An admin of the tenant can change it." in text and "<form" not in text[text.index("<main") :]
+    assert client.post(way_url(), {"way": "openwop-app"}).status_code == 403
+    outsider = Client()
+    outsider.force_login(make_member(make_tenant("globex"), "mallory", Role.ADMIN))
+    for url in (way_url(), way_url(tenant="globex"), way_url("nobody", "globex")):
+        assert outsider.get(url).status_code == 404
+        assert outsider.post(url, {"way": "openwop-app"}).status_code == 404
+    assert way_of(tenant) == ""
+
+
+def test_the_page_says_how_far_reading_is_and_what_failed(admin: Client, tenant: Tenant, host: Host) -> None:
+    arrive(host, *(write(place, f"m{place}") for place in range(4)))
+    read_all(tenant)
+    see(host, "m0")
+    see(host, "m1")
+    miss(host, "m1", at=NOON + MILLISECOND)
+    see(host, "m2")
+    with tenant_scope(tenant.pk):
+        entry = MemoryEntry.objects.get(tenant_id=tenant.pk, memory_id="m2").id
+        Host.objects.filter(tenant_id=tenant.pk).update(memory_route="openwop-app", origin="https://host.example")
+    due = Due(entry, "notes", "m2", 0)
+    failed(tenant_id=tenant.pk, due=due, error="No <b>answer</b>.", at=NOON, retry_at=NOON + timedelta(minutes=1))
+    answer = admin.get(way_url())
+    told = answer.context["page"].reading
+    assert (told.entries, told.seen, told.gone, told.failing) == (4, 3, 1, 1)
+    assert (told.seen_at, told.error, told.error_at) == (NOON + MILLISECOND, "No <b>answer</b>.", NOON)
+    assert "<b>answer" not in answer.content.decode()
+    piece = admin.get(way_url(), headers={"HX-Request": "true", "HX-Target": "reading"}).content.decode()
+    assert piece.strip().startswith('<section class="panel" id="reading"') and "could not be read" in piece
+    host_page = admin.get(reverse("runs:host", kwargs={"tenant": "acme", "host": "alpha"})).content.decode()
+    assert f'href="{way_url()}"' in host_page
+
+
+def test_a_host_that_names_itself_is_met_with_the_way_of_its_kind(admin: Client, tenant: Tenant, host: Host) -> None:
+    document = {
+        "protocolVersion": "1.1",
+        "implementation": {"name": "openwop-workflow-engine", "version": "0.1.0", "vendor": "x"},
+    }
+    with tenant_scope(tenant.pk):
+        keep_document(tenant_id=tenant.pk, host_id=host.pk, document=json.dumps(document))
+    page = admin.get(way_url()).context["page"]
+    assert (page.suggested, page.form.way) == ("openwop-app", "")
 
 
 # --- Who sees it ---

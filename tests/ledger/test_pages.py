@@ -53,7 +53,12 @@ def test_the_ledger_shows_entries_and_how_many(browser: Client, tenant: Tenant, 
     assert (page.total, page.all_total, page.writes_total, page.attributed) == (2, 2, 3, 33)
     assert [(one.value, one.count) for one in page.hosts] == [("alpha", 2)]
     assert [(one.value, one.count) for one in page.refs] == [("notes", 2)]
-    assert [(one.value, one.count) for one in page.states] == [("announced", 2)]
+    assert [(one.value, one.count) for one in page.states] == [
+        ("announced", 2),
+        ("stored", 0),
+        ("expired", 0),
+        ("gone", 0),
+    ]
     text = answer.content.decode()
     assert "2 shown of 2" in text and "3 writes" in text and "33 %" in text
 

@@ -55,7 +55,7 @@ def test_an_entry_is_shown_with_its_last_write(tenant: Tenant, host: Host) -> No
     assert (row.node, row.agent, row.tags) == ("edit", None, ("new", "newer"))
     assert (row.run_host, row.run_id, row.sequence, row.last_write_at) == ("alpha", "run-2", 0, at(9))
     assert (row.writes, row.writers) == (3, 2)
-    assert (row.content, row.expires_at) == (None, None)
+    assert (row.excerpt, row.expires_at) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -348,8 +348,7 @@ def test_the_facts_of_an_entry(tenant: Tenant, host: Host) -> None:
     assert (entry.host, entry.host_name, entry.memory_ref, entry.memory_id) == ("alpha", "alpha", "notes", "m1")
     assert (entry.writes, entry.runs, entry.writers, entry.unattributed) == (3, 2, 1, 1)
     assert (entry.first_write_at, entry.last_write_at, entry.tags) == (at(10), at(30), ("new",))
-    assert (entry.state, entry.content, entry.content_bytes) == ("announced", None, None)
-    assert (entry.created_at, entry.expires_at) == (None, None)
+    assert (entry.state, entry.is_read, entry.looks.total) == ("announced", False, 0)
 
 
 @pytest.mark.parametrize(

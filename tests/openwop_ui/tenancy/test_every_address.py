@@ -178,7 +178,7 @@ def test_a_member_finds_the_canary_so_the_walk_would(demo: Demo) -> None:
     for route, url in visits(demo):
         if route.startswith("t/") and "upload" not in route:
             assert CANARY in told(browser.get(url, follow=True)), url
-        if route.startswith("v1/hosts/<slug:host>") and not route.endswith("host>/events"):
+        if route.startswith("v1/hosts/<slug:host>") and not route.endswith(("host>/events", "host>/bundle")):
             assert CANARY in told(api.get(url)), url
     assert CANARY in told(api.get("/v1/ledger/entries"))
 

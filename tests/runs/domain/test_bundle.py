@@ -220,6 +220,26 @@ def test_warnings_in_words() -> None:
     assert one_hole.facts.warnings[0].message == "1 event is missing between others: 1"
 
 
+def test_members_of_unexpected_kinds_are_nothing() -> None:
+    told = read(
+        bundle(
+            bundleVersion=["1"],
+            generatedAt="yesterday",
+            host={"name": 7, "version": "v" * 600},
+            metrics={"eventCount": -1},
+            truncated="yes",
+            truncatedReason=7,
+            redactionMode={},
+            events=[{"type": ["x"]}, {"type": {}}, {"type": "state.snapshot"}, 7, None],
+        )
+    )
+    facts = told.facts
+    assert (facts.version, facts.generated_at, facts.host_name, facts.host_version) == ("", None, "", "")
+    assert (facts.told_count, facts.is_truncated, facts.truncated_reason, facts.redaction_mode) == (None, False, "", "")
+    assert [raw.index for raw in told.events] == [0, 1, 3, 4]
+    assert all(isinstance(item, Refusal) for item in events_of(told))
+
+
 def test_many_holes_are_counted_and_few_are_kept() -> None:
     facts = read(bundle(events=[bundle_event(0) | {"sequence": 2 * n} for n in range(150)])).facts
     assert (len(facts.holes), facts.hole_count, facts.missing_count) == (100, 149, 149)

@@ -221,6 +221,26 @@ def test_batches_do_not_matter(told: list[tuple[int, str, int, str, bool]], cuts
     assert state == scan(events, run_id=RUN)
 
 
+CUTS = [
+    pytest.param([written(0), written(1)], 0, id="two-writes-of-one-entry"),
+    pytest.param([written(0, type=VENDORS), written(1, type=VENDORS)], 0, id="two-of-the-vendors"),
+    pytest.param([written(0), written(1, type=VENDORS)], 1, id="i14-a-twin-in-the-next-batch"),
+    pytest.param([written(0, type=VENDORS), written(1)], 1, id="i14-a-twin-in-the-batch-before"),
+    pytest.param([at(0, "run.cancelled"), at(1), at(2)], 1, id="late-events-over-batches"),
+    pytest.param([at(0), at(2)], 1, id="a-gap-between-batches"),
+    pytest.param([at(0, seconds=5), at(1, seconds=1)], 1, id="time-that-runs-backwards-between-batches"),
+]
+
+
+@pytest.mark.parametrize(("events", "count"), CUTS)
+def test_one_event_a_batch(events: list[RunEvent], count: int) -> None:
+    state = State()
+    for one in events:
+        state = load(dump(advance(state, [one], run_id=RUN)))
+    assert len(state.findings) == count
+    assert state == scan(events, run_id=RUN)
+
+
 WORDS = [
     (Finding("gap", 3, 3), "sequence 3 is missing"),
     (Finding("gap", 3, 1234567, 1234565), "1,234,565 sequences are missing, 3 to 1234567"),

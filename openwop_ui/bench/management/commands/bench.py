@@ -7,13 +7,17 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from openwop_ui.bench.follow import follow
 from openwop_ui.bench.ingest import ingest, ingest_file
 from openwop_ui.bench.live import live
+from openwop_ui.bench.webhook import webhook
 
 BENCHMARKS: Mapping[str, Callable[[], None]] = {
     "ingest": ingest,
     "ingest_file": ingest_file,
     "live": live,
+    "follow": follow,
+    "webhook": webhook,
 }
 
 
