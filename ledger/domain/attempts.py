@@ -79,7 +79,7 @@ class Attempt:
     evidence: tuple[Evidence, ...] = ()
     returned: list[tuple[int, Answer]] = field(default_factory=list)
     approvals: list[Evidence] = field(default_factory=list)
-    interrupts: set[str] = field(default_factory=set)
+    has_interrupt: bool = False
     ended: Evidence | None = None
     write: Evidence | None = None
 
@@ -182,13 +182,13 @@ class Log:
 
     def _approve(self, event: LogEvent, trace: Trace) -> None:
         named = self._meant(event)
-        near = [] if named else self._waiting_for(event)
-        attempt = named or (near[0] if len(near) == 1 else None)
-        if attempt is None:
+        meant = [named] if named else self._waiting_for(event)
+        if len(meant) != 1:
             return
+        attempt = meant[0]
         attempt.approvals.append(attempt.show(trace, event.sequence, is_inferred=named is None))
-        for interrupt in _interrupts(event) - attempt.interrupts:
-            attempt.interrupts.add(interrupt)
+        for interrupt in _interrupts(event):
+            attempt.has_interrupt = True
             self._name(attempt, "interrupt", interrupt)
 
     def _meant(self, event: LogEvent) -> Attempt | None:
@@ -200,12 +200,8 @@ class Log:
         """Attempts in the event's node that it may be about: it names neither another call nor another interrupt."""
         if text_of(event.members.get("callId")) is not None:
             return []
-        told = _interrupts(event)
-        return [
-            attempt
-            for attempt in self._waiting_in(event.node_id)
-            if not told or not attempt.interrupts or told & attempt.interrupts
-        ]
+        is_another = bool(_interrupts(event))
+        return [attempt for attempt in self._waiting_in(event.node_id) if not (is_another and attempt.has_interrupt)]
 
     def _waiting_in(self, node_id: str | None) -> list[Attempt]:
         return [attempt for attempt in self._under_way if node_id is not None and attempt.node_id == node_id]

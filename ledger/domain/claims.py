@@ -150,7 +150,7 @@ def latest(claims: Iterable[Claim]) -> list[Claim]:
         known = newest.setdefault(claim.id, claim)
         if known is not claim and known != claim:
             newest[claim.id] = _later(known, claim)
-    return sorted(newest.values(), key=order) if len(newest) > 1 else list(newest.values())
+    return sorted(newest.values(), key=order)
 
 
 def _later(one: Claim, other: Claim) -> Claim:

@@ -217,7 +217,7 @@ def _statement(language: Language, pattern: Pattern, words: dict[str, str | None
     thing = _said(language, words.get("object") or "", article=language.article)
     if not thing:
         return None
-    topic = _topic(thing) if sentence.shape is Shape.PREFERENCE else None
+    topic = _topic(thing, language) if sentence.shape is Shape.PREFERENCE else None
     if topic is not None:
         return _Statement(language.code, f"favourite_{topic}", thing, confidence)
     return _Statement(language.code, f"{key or 'prefers'}:{folded(thing)}", sentence.truth, confidence)
@@ -237,9 +237,9 @@ _QUOTES = (*((mark, mark) for mark in "\"'"), ("“", "”"), ("„", "“"), ("
 
 def _unquoted(text: str) -> str:
     for opening, closing in _QUOTES:
-        if len(text) > 2 and text.startswith(opening) and text.endswith(closing):
+        if text.startswith(opening) and text.endswith(closing):
             return text[1:-1].strip()
-    return text.rstrip()
+    return text
 
 
 def _key(language: Language, text: str) -> str:
@@ -264,8 +264,8 @@ def _confidence(pattern: Pattern, key: str, role: str) -> float | None:
     return _UNSURE if is_about_user else None
 
 
-def _topic(thing: str) -> str | None:
-    """The kind of a thing, by the word that names it: the last one ("green tea"), or the first ("thé vert")."""
+def _topic(thing: str, language: Language) -> str | None:
+    """The kind of a thing, by the word that names it: "green tea" and "thé vert" are drinks, "tea parties" are not."""
     words = folded(thing).split()
-    candidates = (" ".join(words), *words[-1:], *words[:1])
-    return next((TOPICS[word] for word in candidates if word in TOPICS), None)
+    noun = words[0 if language.noun_first else -1]
+    return TOPICS.get(" ".join(words)) or TOPICS.get(noun)

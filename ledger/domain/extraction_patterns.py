@@ -59,7 +59,8 @@ class Pattern:
 class Language:
     """`hint` is in every sentence that the patterns know. `opening` may stand before a statement, `padding` before or
     behind a key, `article` before a thing and `closing` behind a value, all without meaning anything here. A value that
-    `says_nothing` matches is none: a denial, a condition, a pronoun. `no_key` are words that no key contains."""
+    `says_nothing` matches is none: a denial, a condition, a pronoun. `no_key` are words that no key contains.
+    `noun_first`: what describes a noun follows it."""
 
     code: str
     hint: re.Pattern[str]
@@ -72,6 +73,7 @@ class Language:
     words: Mapping[str, str]
     speakers: Mapping[Speaker, Mapping[str, str]]
     sentences: tuple[Sentence, ...]
+    noun_first: bool = False
     patterns: tuple[Pattern, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -243,6 +245,7 @@ GERMAN = Language(
 
 FRENCH = Language(
     code="fr",
+    noun_first=True,
     hint=_plain(r"\b(?:je|j'|mon|ma|mes|votre|vos|ton|ta|tes|utilisat\w+|client\w*)"),
     opening=_plain(
         "(?:(?:oui|non|alors|bonjour|salut|en fait|d'accord|ok|et|mais|au fait|n'oubliez pas que|note que|notez que)"
@@ -282,6 +285,7 @@ FRENCH = Language(
 
 SPANISH = Language(
     code="es",
+    noun_first=True,
     hint=_plain(r"\b(?:yo|me|mis?|sus?|tus?|vivo|prefiero|odio|detesto|trabajo|usuari\w+|client\w+)\b"),
     opening=_plain("(?:(?:sí|pues|hola|vale|ok|y|pero|en realidad|por cierto|recuerda que|ten en cuenta que){pause})+"),
     padding=_plain("^(?:(?:nuevo|nueva|actual) )+|(?: actual(?:es)?)+$"),

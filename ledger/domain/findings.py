@@ -45,7 +45,7 @@ class Judge:
 
     def find(self, slot: Slot, period: Period, members: Sequence[Claim]) -> Finding:
         """`members` hold throughout the period and have a normal form."""
-        told = self._told(members) if self.words else []
+        told = self._told(members)
         words = self._words(members, told)
         if words:
             hearing = _Hearing(self, slot, period, members, words)
@@ -68,7 +68,7 @@ class Judge:
             claim.id: self.words[claim.id] for claim in told if is_alone or self.words[claim.id].counts_among(present)
         }
         on_statement = {(claim.writer, claim.value.normal): words[claim.id] for claim in told if claim.id in words}
-        for claim in members if words else ():
+        for claim in members:
             word = on_statement.get((claim.writer, claim.value.normal))
             if word is not None and claim.observed_at <= word.decision.decided_at:
                 words.setdefault(claim.id, word)

@@ -17,7 +17,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from enum import StrEnum
 from fractions import Fraction
 from types import MappingProxyType
@@ -176,12 +176,7 @@ _MINUS = str.maketrans("−–", "--")  # noqa: RUF001 - the signs that people t
 
 
 def _number(raw: Any, unit: str | None) -> str:
-    if isinstance(raw, bool) or not isinstance(raw, int | float | str):
-        raise UnreadableValue(Problem.NOT_A_NUMBER)
-    if isinstance(raw, str):
-        amount, named = _measured(raw)
-    else:
-        amount, named = _amount(_json(raw)), ""
+    amount, named = _measured(raw) if isinstance(raw, str) else (_amount(_json(raw)), "")
     return _in_base_units(amount, named, unit)
 
 
@@ -199,7 +194,7 @@ def _ungrouped(number: str) -> str:
         raise UnreadableValue(Problem.AMBIGUOUS_NUMBER)
     for shape, mark in _GROUPED:
         if shape.fullmatch(number):
-            return number.replace(mark, "").replace(",", ".") if mark else number.replace(",", ".")
+            return number.replace(mark, "").replace(",", ".")
     return number
 
 
@@ -255,7 +250,7 @@ def _moment(raw: Any, unit: str | None) -> str:
         return _calendar_date(text)
     if not _DATE_AND_TIME.fullmatch(text):
         raise UnreadableValue(Problem.NOT_A_MOMENT)
-    return _instant(text).astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return _instant(text).isoformat().replace("+00:00", "Z")
 
 
 def _said(raw: Any, problem: Problem) -> str:

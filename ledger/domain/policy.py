@@ -398,8 +398,8 @@ def _explain(rule: Rule, weights: Sequence[Weight], winner: _Camp | None, conten
     others = [weight for weight in weights if winner and weight.value != winner.value]
     if not others:
         return Explanation(rule, (("writers", len({weight.writer for weight in weights})),))
-    strongest = max((weight for weight in weights if winner and weight.value == winner.value), key=_strength)
-    return Explanation(rule, (*_told("", rule, strongest), *_told("other_", rule, max(others, key=_strength))))
+    strongest, other = max(weights, key=_strength), max(others, key=_strength)
+    return Explanation(rule, (*_told("", rule, strongest), *_told("other_", rule, other)))
 
 
 def _strength(weight: Weight) -> tuple[int, datetime, float, str]:

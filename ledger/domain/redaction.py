@@ -263,7 +263,4 @@ def _by_value(plugin: Any, name: str) -> _Find:
 
 
 def _everywhere(text: str, value: str, name: str) -> Iterator[Span]:
-    place = text.find(value)
-    while place >= 0:
-        yield Span(place, place + len(value), name)
-        place = text.find(value, place + len(value))
+    return (Span(*found.span(), name) for found in re.finditer(re.escape(value), text))

@@ -64,26 +64,28 @@ def read_scope(raw: Mapping[str, Any] | str | None) -> Scope:
         raw = {TYPE: raw}
     if not isinstance(raw, Mapping):
         raise ScopeError("scope is not an object", field="scope")
+    try:
+        canonical_bytes(raw)
+    except NotCanonical as error:
+        raise ScopeError(f"scope{error.path}: {error.flaw}", field="scope") from error
     members = _named(without_empty(raw))
     members.setdefault(IDENTITY, DEFAULT_IDENTITY)
     for name in (IDENTITY, TYPE):
         if not isinstance(members.get(name, ""), str):
             raise ScopeError(f"scope.{name} is not a text", field=f"scope.{name}")
-    try:
-        return Scope(canonical_bytes(members).decode())
-    except NotCanonical as error:
-        raise ScopeError(f"scope{error.path}: {error.flaw}", field="scope") from error
+    return Scope(canonical_bytes(members).decode())
 
 
-def without_empty(value: Any, depth: int = 0) -> Any:
-    """`value` without members that say nothing, and its texts in NFC. An element of a list keeps its place."""
+def without_empty(value: Any) -> Any:
+    """`value` without members that say nothing, and its texts in NFC. An element of a list keeps its place. `value` has
+    a canonical form, and so is not too deep for this."""
     if isinstance(value, str):
         return unicodedata.normalize("NFC", value).strip()
-    if depth > 64 or not isinstance(value, Mapping | list):
-        return value
     if isinstance(value, list):
-        return [without_empty(element, depth + 1) for element in value]
-    kept = ((name, without_empty(member, depth + 1)) for name, member in value.items())
+        return [without_empty(element) for element in value]
+    if not isinstance(value, Mapping):
+        return value
+    kept = ((name, without_empty(member)) for name, member in value.items())
     return {name: member for name, member in kept if not is_empty(member)}
 
 

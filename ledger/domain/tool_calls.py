@@ -7,16 +7,15 @@ or was cut off proves nothing; and an address counts only where it is told.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ledger.domain.canonical import NotCanonical, canonical_bytes
+from ledger.domain.canonical import NotCanonical, canonical_bytes, payload_hash
 from ledger.domain.scopes import TYPE, Scope, ScopeError, is_empty, read_scope, without_empty
 
 VERSION = "tool-calls-1"
@@ -132,18 +131,18 @@ def _key(raw: Any) -> str | None:
 
 def _digest(run: str, tool: str, arguments: Mapping[str, Any] | None, args_hash: Any) -> str | None:
     """Over the run, the tool and the arguments after normalisation; over the host's own hash when it tells no more."""
-    if arguments is None:
-        told: Any = text_of(args_hash)
-    else:
-        scope = _scope(arguments)
-        rest = {name: value for name, value in arguments.items() if name not in ("scope", *_BESIDE)}
-        told = None if scope is None else [without_empty(rest), scope.members]
-    if told is None:
-        return None
     try:
-        return hashlib.sha256(canonical_bytes([run, tool, told])).hexdigest()
+        told = text_of(args_hash) if arguments is None else _asked(arguments)
+        return None if told is None else payload_hash([run, tool, told])
     except NotCanonical:
         return None
+
+
+def _asked(arguments: Mapping[str, Any]) -> Any:
+    canonical_bytes(arguments)
+    scope = _scope(arguments)
+    rest = {name: value for name, value in arguments.items() if name not in ("scope", *_BESIDE)}
+    return None if scope is None else [without_empty(rest), scope.members]
 
 
 class Said(StrEnum):
@@ -189,13 +188,13 @@ def _read_outcome(outcome: Any, *, is_cut: bool) -> Answer:
     if isinstance(result, Said):
         return Answer(Said.TRUNCATED if is_cut and result is Said.UNPARSEABLE else result)
     entry = _entry(result)
-    where = Answer(
-        Said.ADDRESS,
-        None if entry is None else read_address(entry),
+    address = None if entry is None else read_address(entry)
+    return Answer(
+        _said(result, address, is_cut),
+        address,
         _told(result, entry, ("memoryRef", "memory_ref")),
         _told(result, entry, ("memoryId", "memory_id", "id")),
     )
-    return replace(where, said=_said(result, where.address, is_cut))
 
 
 def _said(result: Mapping[str, Any], address: Address | None, is_cut: bool) -> Said:

@@ -110,6 +110,8 @@ def test_claims_have_what_their_source_event_says() -> None:
         source_event=uid(7),
         ordinal=3,
     )
+    (tasteful,) = claims_of([Extracted("Taste", "tea", "green", "", "x-1")], SEEN, KEYS)
+    assert tasteful.key == read_key("taste", "tea")
     own = Extracted("fact", "height", 180, "", "x-1", scope=read_scope("user"), valid=Period(at(0), None))
     (tall,) = claims_of([own], SEEN, KEYS)
     assert (tall.scope, tall.valid, tall.value.normal) == (read_scope("user"), Period(at(0), None), "1.8 m")

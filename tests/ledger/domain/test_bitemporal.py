@@ -55,6 +55,13 @@ def test_decisions_count_from_when_they_were_made() -> None:
         assert holding.claim.int == expected
 
 
+def test_the_rules_are_those_that_are_given() -> None:
+    told = [claim(1, "Growth", writer="billing", hour=1), claim(2, "Starter", writer="crm", hour=2)]
+    for recency, expected in ((False, 1), (True, 2)):
+        (holding,) = active(told, valid_at=at(9), as_of=at(9), rules=rules(recency=recency))
+        assert holding.claim.int == expected
+
+
 def test_now_is_the_state_of_everything() -> None:
     assert state_as_of([BERLIN, MUNICH], (), as_of=at(500), rules=rules()) == resolve([BERLIN, MUNICH], (), rules())
 

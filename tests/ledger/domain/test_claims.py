@@ -37,6 +37,11 @@ def test_claims_that_cannot_be(subject: str, confidence: float | None, field: st
     with pytest.raises(ClaimError) as caught:
         claim(1, subject=subject, confidence=confidence)
     assert caught.value.field == field
+    complaints = {
+        "subject": "subject is empty or longer than 512 characters",
+        "confidence": "confidence is not between 0 and 1",
+    }
+    assert str(caught.value) == complaints[field]
 
 
 def test_the_bounds_of_a_claim() -> None:

@@ -189,6 +189,22 @@ def test_a_preview_of_a_move_shows_the_conflict_it_would_run_into() -> None:
     assert sorted(one.change for one in seen.conflicts) == [Change.DECIDED, Change.OPENED]
 
 
+def test_a_preview_goes_by_the_tenants_rules() -> None:
+    recent = rules(recency=True)
+    others = [claim(6, "a", subject="user-2", hour=1), claim(7, "b", subject="user-2", writer="crm", hour=2)]
+    seen = preview(ruled(Request(3, Verdict.NEITHER)), [*CLAIMS, *others], (), recent)
+    assert seen.before == resolve([*CLAIMS, *others], (), recent)
+    assert [one.rule for one in seen.after.holdings] == [Rule.RECENCY]
+
+
+def test_a_correction_stands_where_the_conflict_is() -> None:
+    told = [claim(1, "a", hour=1, scope="project"), claim(2, "b", writer="crm", hour=2, scope="project")]
+    request = Request(1, Verdict.CORRECT, value=normalise("c"), evidence="e")
+    ruling = decide(open_conflict(told), request, SIGNATURE, revision=1, claims=told)
+    assert ruling.correction is not None
+    assert ruling.correction.slot == told[0].slot
+
+
 def test_what_changed_while_somebody_was_looking() -> None:
     seen = open_conflict()
     now = open_conflict([*CLAIMS, claim(3, "Free", writer="chat", hour=3)])
@@ -225,7 +241,8 @@ def test_two_decisions_with_one_ordinal_have_no_order() -> None:
 
 
 def test_undoing_is_another_decision() -> None:
-    made = undo(uid(1), SIGNATURE, [CHOICE], reason="mistake")
+    seen = replace(CHOICE, revision=5)
+    made = undo(uid(1), SIGNATURE, [seen], reason="mistake")
     assert made == Decision(
         id=uid(70),
         ordinal=7,
@@ -235,8 +252,9 @@ def test_undoing_is_another_decision() -> None:
         decided_at=at(60),
         undoes=uid(1),
         reason="mistake",
-        revision=CHOICE.revision,
+        revision=5,
     )
+    assert undo(uid(1), SIGNATURE, [seen]).reason == ""
     assert numbers(in_force([CHOICE, made])) == []
     assert undo(uid(3), SIGNATURE, [CHOICE, UNDO]).undoes == uid(3)
 
@@ -278,5 +296,6 @@ def test_a_placement_for_a_claim_that_is_gone_moves_nothing() -> None:
     made = decision(
         1, Verdict.BOTH, {1, 2}, placements=(Placement(uid(8), read_scope("x")), Placement(uid(1), read_scope("y")))
     )
-    moved = {one.id.int: one.scope.type for one in apply(CLAIMS, [made]).claims}
-    assert moved == {1: "y", 2: None}
+    beside = claim(3, "Growth", writer="chat", hour=3)
+    moved = {one.id.int: one.scope.type for one in apply([*CLAIMS, beside], [made]).claims}
+    assert moved == {1: "y", 2: None, 3: None}

@@ -33,6 +33,8 @@ STATEMENTS = [
     ("I prefer dark mode", (LIKES, "favourite_theme", "dark mode")),
     ("I prefer email rather than phone", (LIKES, "favourite_contact_channel", "email")),
     ("I prefer window seats", (LIKES, "prefers:window seats", True)),
+    ("I prefer tea parties", (LIKES, "prefers:tea parties", True)),
+    ("I prefer email newsletters over posters", (LIKES, "prefers:email newsletters", True)),
     ("I prefer to walk", (LIKES, "prefers:walk", True)),
     ("My favorite drink is coffee", (LIKES, "favourite_drink", "coffee")),
     ("User's plan is Starter", ("fact", "plan", "Starter")),
@@ -42,6 +44,10 @@ STATEMENTS = [
     ("My name is Ada Lovelace.", ("fact", "name", "Ada Lovelace")),
     ("My doctor is Dr. Smith.", ("fact", "doctor", "Dr. Smith")),
     ("My site is example.com", ("fact", "site", "example.com")),
+    ("My title is Dr.", ("fact", "title", "Dr")),
+    ("My doctor is Dr. Who! ", ("fact", "doctor", "Dr. Who")),
+    ('My monitor is 27"', ("fact", "monitor", '27"')),
+    ("My favourite old racing bike is Trek", (LIKES, "favourite_old_racing_bike", "Trek")),
     ("My plan is “Growth”", ("fact", "plan", "Growth")),
     ("my birthday is 1990-02-03", ("fact", "birthday", "1990-02-03")),
     ("My hobbies are chess and go", ("fact", "hobbies", "chess and go")),
@@ -231,6 +237,8 @@ def test_a_text_in_nfd_says_the_same(text: str, expected: tuple[str, str, Any]) 
         "私の猫は魚が好きです",
         "I work because I must",
         "my is Growth",
+        'My plan is ""',
+        "My plan is '",
         "My very long and winding key here is x",
         "I like " + "x" * 300,
     ],
@@ -303,6 +311,27 @@ def test_places_are_those_of_the_text_as_it_came() -> None:
         assert unicodedata.normalize("NFC", there) == "J'aime le thé"
 
 
+def test_a_place_behind_a_line_break_in_a_decomposed_text() -> None:
+    text = unicodedata.normalize("NFD", "\nJ'aime le café")
+    (found,) = READER.extract([Message(text)])
+    assert found.span == Span(0, 1, len(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("I prefer quiet rooms", "en"),
+        ("Ich mag Tee", "de"),
+        ("J'habite à Paris", "fr"),
+        ("Mi plan es Growth", "es"),
+        ("我喜欢咖啡", "zh"),
+        ("紅茶が好き", "ja"),
+    ],
+)
+def test_a_claim_tells_in_which_language_it_was_found(text: str, language: str) -> None:
+    assert [found.language for found in READER.extract([Message(text)])] == [language]
+
+
 def test_one_sentence_can_make_two_statements() -> None:
     assert read("I like tea, but I don't like coffee.") == [
         ("preference", "likes:tea", True),
@@ -333,7 +362,11 @@ def test_long_sentences_are_passed_over() -> None:
     assert len(f"My plan is {value}".strip()) <= MAX_SENTENCE_LENGTH
     assert read("My plan is " + "b" * 256) == [("fact", "plan", "b" * 256)]
     assert read("My plan is " + "b" * 257) == []
-    assert read("well, " * 70 + "my plan is Growth") == []
+    for length, is_read in ((MAX_SENTENCE_LENGTH, True), (MAX_SENTENCE_LENGTH + 1, False)):
+        said = "so, " * ((length - 17) // 4) + "my plan is " + "G" * (6 + (length - 17) % 4)
+        assert len(said) == length
+        assert bool(read(said)) is is_read
+    assert read("Hello there. " * 60 + "I like tea.") == [("preference", "likes:tea", True)]
 
 
 def test_the_reader_is_an_extractor_with_a_version() -> None:

@@ -69,6 +69,7 @@ def test_a_key_that_nobody_registered_holds_one_value_at_a_time() -> None:
     ("name", "rule"),
     [
         ("likes:tea", KeyRule("single", Kind.TRUTH)),
+        ("likes:ratio 1:2", KeyRule("single", Kind.TRUTH)),
         ("prefers:quiet rooms", KeyRule("single", Kind.TRUTH)),
         ("uses:vim", KeyRule("single", Kind.TRUTH)),
         ("speaks:german", KeyRule("single", Kind.TRUTH)),

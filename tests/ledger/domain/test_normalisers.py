@@ -53,6 +53,8 @@ def test_normal_forms(kind: Kind, raw: Any, expected: str) -> None:
 @pytest.mark.parametrize(
     ("raw", "unit", "expected"),
     [
+        (0, None, "0"),
+        ("-0.0", None, "0"),
         (5, None, "5"),
         (-5, None, "-5"),
         (-0.25, None, "-0.25"),
@@ -139,6 +141,7 @@ def test_case_tells_units_apart() -> None:
         (Kind.PLAIN, b"x", None, Problem.NOT_A_VALUE),
         (Kind.PLAIN, 10**64, None, Problem.NUMBER_TOO_LARGE),
         (Kind.PLAIN, -(10**64), None, Problem.NUMBER_TOO_LARGE),
+        (Kind.TEXT, 10**64, None, Problem.NUMBER_TOO_LARGE),
         (Kind.TEXT, ["a"], None, Problem.NOT_A_TEXT),
         (Kind.TEXT, {"a": 1}, None, Problem.NOT_A_TEXT),
         (Kind.IDENTIFIER, ["a"], None, Problem.NOT_A_TEXT),
@@ -192,6 +195,8 @@ def test_the_longest_numbers_and_values() -> None:
     assert normalise("1e400", Kind.NUMBER).normal == "1" + "0" * 400
     assert normalise("1e-400", Kind.NUMBER).normal == f"0.{'0' * 399}1"
     assert normalise("3 €", Kind.NUMBER).normal == "3 €"
+    assert normalise(5, unit="km").normal == "5000 m"
+    assert normalise(10**64 - 1, Kind.TEXT).normal == "9" * 64
     assert normalise(10**64 - 1).normal == "9" * 64
     assert normalise("x" * 8192).normal == "x" * 8192
 

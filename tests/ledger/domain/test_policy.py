@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.domain.claims import Claim
-from ledger.domain.policy import AWAITS_PERSON, Explanation, Loss, Outcome, Rule, Weight, decide, surest
+from ledger.domain.policy import AWAITS_PERSON, Explanation, Loss, Outcome, Rule, Side, Weight, decide, surest
 from ledger.domain.writers import Authorities, AuthorityRules
 from tests.ledger.domain.making import EQUALS, at, authorities, claim, uid
 
@@ -39,7 +39,7 @@ def test_a_claim_alone_is_unopposed() -> None:
 def test_two_writers_who_agree_are_one_side_and_the_first_to_say_so_speaks_for_it() -> None:
     outcome = judged(claim(2, "growth", writer="crm", hour=5), claim(1, "Growth", hour=1))
     assert (outcome.winner, outcome.rule) == (uid(1), Rule.AGREEMENT)
-    assert [(side.head, side.support) for side in outcome.sides] == [(uid(1), (uid(2),))]
+    assert outcome.sides == (Side(uid(1), "growth", (uid(2),)),)
     assert outcome.explanation.params == (("writers", 2),)
 
 
@@ -64,6 +64,7 @@ def test_authority_80_beats_40_for_fact_whatever_the_time(hour: float, recency: 
     outcome = judged(weak, strong, writers=writers, recency=recency)
     assert (outcome.winner, outcome.rule) == (uid(1), Rule.AUTHORITY)
     assert losses(outcome) == {(2, Rule.AUTHORITY, 1)}
+    assert outcome.explanation.rule is Rule.AUTHORITY
     assert outcome.explanation.params == (
         ("writer", "billing"),
         ("authority", 80),
@@ -130,6 +131,8 @@ def test_of_what_it_said_at_one_moment_the_statement_it_is_surest_of_counts() ->
     )
     assert (outcome.winner, outcome.rule) == (uid(1), Rule.CONFIDENCE)
     assert losses(outcome) == {(2, Rule.CONFIDENCE, 1)}
+    two = judged(claim(1, "tea", confidence=0.8), claim(2, "coffee", confidence=0.9))
+    assert (two.winner, two.rule, losses(two)) == (uid(2), Rule.CONFIDENCE, {(1, Rule.CONFIDENCE, 2)})
     tied = judged(claim(1, "tea", confidence=0.9), claim(2, "coffee", confidence=0.9), claim(3, "milk", confidence=0.2))
     assert (tied.rule, tied.active, losses(tied)) == (Rule.EXACT_TIE, None, {(3, Rule.CONFIDENCE, None)})
     unknown = judged(claim(1, "tea", confidence=0.9), claim(2, "coffee"))
@@ -210,10 +213,12 @@ def test_recency_compares_only_the_strongest() -> None:
         claim(1, "Growth", writer="billing", hour=1),
         claim(2, "Growth", writer="chat", hour=9),
         claim(3, "Starter", writer="ops", hour=2),
+        claim(4, "Free", writer="crm", hour=10),
         writers=RANKED,
         recency=True,
     )
     assert (outcome.winner, outcome.rule) == (uid(3), Rule.RECENCY)
+    assert losses(outcome) == {(1, Rule.RECENCY, 3), (2, Rule.RECENCY, 3), (4, Rule.AUTHORITY, 3)}
 
 
 def test_the_newest_of_several_strong_writers_counts_for_a_side() -> None:
@@ -229,8 +234,8 @@ def test_the_newest_of_several_strong_writers_counts_for_a_side() -> None:
 
 def test_confidence_settles_what_was_observed_at_one_moment() -> None:
     told = (
-        claim(1, "a", confidence=0.6),
-        claim(2, "b", writer="crm", confidence=0.7),
+        claim(1, "b", confidence=0.6),
+        claim(2, "a", writer="crm", confidence=0.7),
         claim(3, "c", writer="chat", hour=-1),
     )
     outcome = judged(*told, recency=True)

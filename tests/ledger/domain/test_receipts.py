@@ -224,6 +224,29 @@ def test_a_second_call_before_the_first_came_back_is_the_same_attempt() -> None:
     assert told(called(1), called(2, call="c2")).receipts[1].repeat is Repeat.PENDING
 
 
+def test_a_repeat_is_of_what_was_known_when_it_was_made() -> None:
+    late_write = told(called(1), returned(2), called(3, call="c2"), written(4)).receipts
+    assert late_write[1].repeat is Repeat.ALREADY_MADE
+    denied_later = (called(1), ask(2), called(3, call="c2"), event(4, "approval.rejected", callId="c1"))
+    assert told(*denied_later).receipts[1].repeat is Repeat.PENDING
+    long_wait = (called(1), ask(2), event(3, "approval.received", callId="c1"), called(4, call="c2"))
+    assert told(*long_wait, event(5, "approval.rejected", callId="c1")).receipts[1].repeat is Repeat.PENDING
+    second_time = told(
+        called(1),
+        returned(2, {"error": "full"}),
+        called(3, call="c2"),
+        returned(4, call="c2"),
+        called(5, call="c3"),
+    ).receipts
+    assert [(one.attempt, one.repeats) for one in second_time] == [(1, None), (2, 1), (2, 3)]
+
+
+def test_runs_do_not_share_effects() -> None:
+    one, other = (classify([called(1)], run=run).receipts[0].digest for run in ("r1", "r2"))
+    assert one is not None
+    assert one != other
+
+
 def test_other_arguments_are_another_effect() -> None:
     found = told(called(1), returned(2), called(3, {**ARGUMENTS, "value": "Starter"}, call="c2"))
     assert [one.repeat for one in found.receipts] == [Repeat.FIRST, Repeat.FIRST]
@@ -286,6 +309,7 @@ def test_what_was_under_way_when_a_run_crashed_is_lost() -> None:
     assert only(start, called(1)).state is State.REQUESTED
     assert only(start, called(1), again).state is State.UNKNOWN
     assert only(start, called(1), returned(2), again).state is State.CONFIRMED
+    assert only(called(1), event(2, "run.started", node=None)).state is State.REQUESTED
     after = told(start, called(1), again, called(6, call="c2"), returned(7, call="c2")).receipts
     assert [(one.state, one.repeat) for one in after] == [
         (State.UNKNOWN, Repeat.FIRST),
@@ -336,6 +360,8 @@ def test_other_waits_are_not_its_own(other: LogEvent) -> None:
 def test_two_attempts_in_one_node_are_not_told_apart_by_guessing() -> None:
     events = (called(1), called(2, {"key": "x"}, call="c2"), ask(3))
     assert [state for state, _ in states(*events)] == [State.REQUESTED, State.REQUESTED]
+    done = (called(1), returned(2), called(3, {"key": "x"}, call="c2"), ask(4))
+    assert [state for state, _ in states(*done)] == [State.CONFIRMED, State.WAITING]
     named = (called(1), called(2, {"key": "x"}, call="c2"), ask(3, callId="c2"))
     assert [state for state, _ in states(*named)] == [State.REQUESTED, State.WAITING]
 
@@ -463,6 +489,8 @@ def test_without_its_call_a_return_confirms_nothing() -> None:
         (State.UNKNOWN, (Reason.NO_CALL,), 2, None)
     ]
     assert found.receipts[0].evidence == (Evidence(Trace.RETURNED, 2),)
+    assert (found.receipts[0].tool, found.receipts[0].call_id) == ("remember", "c1")
+    assert [one.state for one in told(returned(2), returned(3)).receipts] == [State.UNKNOWN]
     assert states(returned(2, {"error": "no"})) == [(State.REFUSED, (Reason.ERROR,))]
     assert told(returned(2, tool="recall"), returned(3, tool="")).receipts == ()
 
@@ -478,6 +506,8 @@ def test_a_call_id_used_again_belongs_to_the_latest_call_that_has_no_return() ->
 
 def test_two_returns_that_differ_are_a_contradiction_and_two_alike_are_one() -> None:
     assert states(called(1), returned(2), returned(3, {"error": "no"})) == [(State.UNKNOWN, (Reason.CONTRADICTION,))]
+    third = states(called(1), called(2), returned(3), returned(4), returned(5, {"error": "no"}))
+    assert [state for state, _ in third] == [State.CONFIRMED, State.UNKNOWN]
     alike = only(called(1), returned(2), returned(3))
     assert (alike.state, len(alike.evidence)) == (State.CONFIRMED, 3)
 
@@ -532,7 +562,7 @@ def test_a_write_goes_with_the_call_before_it_that_names_its_entry() -> None:
     other_ref = told(called(1), returned(2, {**DONE, "memoryRef": "tasks"}), written(3, ref="notes"))
     assert (other_ref.receipts[0].write, other_ref.unasked) == (None, (3,))
     same_ref = told(called(1), returned(2, {**DONE, "memoryRef": "notes"}), written(3, ref="notes"))
-    assert same_ref.receipts[0].write == 3
+    assert (same_ref.receipts[0].write, same_ref.receipts[0].memory_ref) == (3, "notes")
 
 
 NAMELESS = {"entry": {key: value for key, value in ENTRY.items() if key != "id"}}
@@ -567,6 +597,13 @@ def test_each_attempt_of_a_node_has_the_writes_up_to_the_next_one() -> None:
     assert [one.write for one in found.receipts] == [3, 5]
     between = told(called(1), returned(2, NAMELESS), called(3, other, call="c2", node="n2"), written(4, "a"))
     assert between.receipts[0].write == 4
+
+
+def test_a_write_behind_the_next_attempt_is_not_the_earlier_ones() -> None:
+    other = {**ARGUMENTS, "value": "x"}
+    failed = returned(5, {"error": "no"}, call="c2")
+    found = told(called(1), returned(2, NAMELESS), called(3, other, call="c2"), written(4, "a"), failed)
+    assert ([one.write for one in found.receipts], found.unasked) == ([None, None], (4,))
 
 
 def test_a_named_write_is_not_given_away() -> None:
@@ -613,6 +650,7 @@ def test_payloads_that_are_no_objects_say_nothing() -> None:
         ("memory.written", "x"),
         ("approval.requested", 7),
         ("approval.received", None),
+        ("approval.received", {"callId": [1], "interruptId": {}}),
         ("node.suspended", None),
         ("unheard.of", {}),
     ]

@@ -85,7 +85,7 @@ def test_a_policy_that_refuses_names_what_was_found_and_never_the_secret() -> No
     ],
 )
 def test_ids_that_a_mark_cannot_carry(secrets: dict[str, str]) -> None:
-    with pytest.raises(BadSecretId):
+    with pytest.raises(BadSecretId, match="^a secret's id is empty, has a bracket in it, or contains a secret$"):
         redact("x", secrets=secrets)
 
 
@@ -110,6 +110,9 @@ PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA\nline+two/==\n-----END 
         ("Authorization: Bearer abcdefghijklmnop1234", "Authorization: [REDACTED:token]"),
         ("password = 'hunter2hunter2'", "password = '[REDACTED:secret-keyword]'"),
         ("My password is hunter2hunter2.", "My password is [REDACTED:secret-keyword]."),
+        ("My password is hunter2hunterX.", "My password is [REDACTED:secret-keyword]."),
+        ("My password is hunter22", "My password is [REDACTED:secret-keyword]"),
+        ("My password is hunter2", "My password is hunter2"),
         ("api_key: abcd1234efgh, next", "api_key: [REDACTED:secret-keyword], next"),
         ("API key abcd1234efgh", "API key [REDACTED:secret-keyword]"),
         ("the secret is out: she likes password managers", "the secret is out: she likes password managers"),
@@ -201,5 +204,8 @@ def test_plain_words_are_no_secrets() -> None:
     assert not may_hold_secret("Your current subscription plan is Growth and the user likes lemonade.")
     assert not may_hold_secret("extraordinarily")
     assert may_hold_secret("a" * 24)
+    assert not may_hold_secret("a" * 23)
+    assert not may_hold_secret("Abcdefghijklm")
+    assert may_hold_secret("aBcdefghijklm")
     assert may_hold_secret("abcdefghij1")
     assert may_hold_secret("abcdefghijK")

@@ -78,6 +78,7 @@ def test_members_are_read_back() -> None:
         ({"type": 3}, "scope.type is not a text", "scope.type"),
         ({"agent_identity": ["a"]}, "scope.agent_identity is not a text", "scope.agent_identity"),
         ({"n": 2**60}, "scope/n: integer_too_large", "scope"),
+        ({"n": {1: 2}}, "scope/n: not_json", "scope"),
     ],
 )
 def test_scopes_that_cannot_be_read(raw: Any, message: str, field: str) -> None:
@@ -94,7 +95,19 @@ def test_empty_is_what_says_nothing() -> None:
 
 def test_elements_of_a_list_keep_their_places() -> None:
     assert without_empty({"a": [None, {"b": ""}, " x "]}) == {"a": [None, {}, "x"]}
-    deep: Any = {}
+    deep: Any = {"x": 1}
     for _ in range(100):
         deep = {"a": deep, "b": None}
-    assert without_empty(deep)
+    found = without_empty(deep)
+    for _ in range(100):
+        assert found.keys() == {"a"}
+        found = found["a"]
+    assert found == {"x": 1}
+
+
+def test_a_scope_that_is_nested_without_end_is_refused() -> None:
+    deep: Any = {}
+    for _ in range(5000):
+        deep = {"a": deep}
+    with pytest.raises(ScopeError, match="too_deep"):
+        read_scope(deep)

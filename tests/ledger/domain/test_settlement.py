@@ -16,7 +16,7 @@ from ledger.domain.detection import Relation, relate
 from ledger.domain.key_registry import KeyRule, read_key
 from ledger.domain.normalisers import Problem, Value, read_value
 from ledger.domain.periods import ALWAYS, Period
-from ledger.domain.policy import Rule
+from ledger.domain.policy import Explanation, Loss, Outcome, Rule, Side, Weight
 from ledger.domain.scopes import read_scope
 from ledger.domain.settlement import (
     Change,
@@ -66,7 +66,7 @@ def span(start: float | None, end: float | None) -> Period:
 
 
 GROWTH = claim(1, "Growth", writer="billing", hour=1)
-STARTER = claim(2, "Starter", writer="crm", hour=2)
+STARTER = claim(2, "Starter", writer="crm", hour=2, confidence=0.7)
 
 
 def test_growth_and_starter_open_one_review_and_the_earlier_stays_active() -> None:
@@ -206,6 +206,32 @@ def test_findings_are_joined_across_bounds_of_others() -> None:
     assert [finding.period for finding in single.findings] == [ALWAYS]
 
 
+def test_a_joined_finding_begins_where_its_first_piece_does() -> None:
+    silent = claim(2, "b", writer="crm", hour=2, valid=span(5, 15), withdrawn=True)
+    state = resolve([claim(1, "a", hour=1, valid=span(0, 20)), silent], (), rules())
+    assert [finding.period for finding in state.findings] == [span(0, 20)]
+    assert held(state) == [(1, span(0, 20), Rule.UNOPPOSED, False)]
+
+
+def test_what_is_apart_is_not_joined() -> None:
+    tie = [
+        claim(1, "a", hour=0, valid=span(0, 15)),
+        claim(2, "b", writer="crm", hour=0, valid=span(5, 10)),
+    ]
+    assert held(resolve(tie, (), rules())) == [
+        (1, span(0, 5), Rule.UNOPPOSED, False),
+        (1, span(10, 15), Rule.UNOPPOSED, False),
+    ]
+    gone = [claim(1, "a", valid=span(0, 5), withdrawn=True), claim(2, "a", valid=span(9, 15), withdrawn=True)]
+    assert [finding.period for finding in resolve(gone, (), rules()).findings] == [span(0, 5), span(9, 15)]
+
+
+def test_the_best_that_a_claim_is_anywhere_counts_and_where_it_was_first() -> None:
+    state = resolve([claim(1, "a", hour=1, valid=span(0, 10)), claim(2, "b", hour=2, valid=span(5, 20))], (), rules())
+    assert place(state, 1) == (Status.ACTIVE, Rule.UNOPPOSED, None)
+    assert place(state, 2) == (Status.ACTIVE, Rule.SAME_WRITER, None)
+
+
 def test_a_many_valued_key_keeps_all_of_its_values() -> None:
     told = [
         claim(1, "python", key=SKILLS),
@@ -276,9 +302,37 @@ def test_a_persons_choice_is_active_and_the_other_is_archived() -> None:
     assert place(state, 2) == (Status.ACTIVE, Rule.PERSON, None)
     (conflict,) = state.conflicts
     assert conflict == Conflict(GROWTH.slot, frozenset((uid(1), uid(2))), ConflictState.DECIDED, decision=uid(1))
-    assert state.findings[0].outcome.explanation.params == (("decision", str(uid(1))), ("actor", "person:ada"))
-    assert (state.findings[0].contest, state.findings[0].follows) == (frozenset(), None)
-    assert [weight.claim for weight in state.findings[0].outcome.inputs] == [uid(2)]
+    (finding,) = state.findings
+    assert (finding.contest, finding.follows) == (frozenset(), None)
+    assert finding.outcome == Outcome(
+        winner=uid(2),
+        active=uid(2),
+        rule=Rule.PERSON,
+        explanation=Explanation(Rule.PERSON, (("decision", str(uid(1))), ("actor", "person:ada"))),
+        sides=(Side(uid(2), "starter", ()),),
+        losses=(Loss(uid(1), Rule.PERSON, uid(2)),),
+        inputs=(Weight(uid(2), "starter", "crm", 50, at(2), at(2), 0.7),),
+        decision=uid(1),
+    )
+
+
+def test_the_chosen_claim_speaks_for_its_side_even_when_it_was_not_the_first() -> None:
+    choice = decision(1, Verdict.CHOOSE, {1, 2, 3}, kept=3, hour=10)
+    state = decided_state(claim(3, "growth", writer="chat", hour=5), decisions=[choice])
+    assert held(state) == [(3, ALWAYS, Rule.PERSON, False)]
+    assert place(state, 1) == (Status.CORROBORATES, Rule.PERSON, 3)
+    assert place(state, 2) == (Status.ARCHIVED, Rule.PERSON, 3)
+
+
+def test_a_value_that_was_refused_and_is_chosen_later_stays_refused_for_the_earlier_claim() -> None:
+    made = [
+        decision(1, Verdict.NEITHER, {1, 2}, hour=10),
+        decision(2, Verdict.CHOOSE, {3}, kept=3, hour=30, follows=1),
+    ]
+    state = decided_state(claim(3, "Growth", writer="chat", hour=20), decisions=made)
+    assert held(state) == [(3, ALWAYS, Rule.PERSON, False)]
+    assert place(state, 1) == (Status.ARCHIVED, Rule.PERSON, 3)
+    assert state.findings[0].outcome.sides == (Side(uid(3), "growth", ()),)
 
 
 def test_decided_stays_decided_on_a_rescan() -> None:
@@ -369,6 +423,8 @@ def test_neither_leaves_nothing_active_and_something_else_may_come() -> None:
     assert state.findings[0].outcome.decision == uid(1)
     other = decided_state(claim(3, "Free", writer="chat", hour=20), decisions=[neither])
     assert (held(other), other.open_conflicts) == ([(3, ALWAYS, Rule.UNOPPOSED, False)], ())
+    assert place(other, 1) == place(other, 2) == (Status.ARCHIVED, Rule.PERSON, None)
+    assert (other.findings[0].contest, other.findings[0].follows) == (frozenset(), None)
 
 
 def test_a_refused_value_that_comes_again_is_a_new_conflict() -> None:
@@ -473,10 +529,11 @@ def test_of_two_kept_values_that_meet_the_one_decided_later_holds() -> None:
         decision(1, Verdict.CHOOSE, {1, 2}, kept=1, hour=20),
         decision(2, Verdict.CHOOSE, {3, 4}, kept=3, hour=21),
     ]
-    assert held(resolve(told, made, rules())) == [
-        (1, span(0, 5), Rule.PERSON, False),
-        (3, span(5, 15), Rule.PERSON, False),
-    ]
+    state = resolve(told, made, rules())
+    assert held(state) == [(1, span(0, 5), Rule.PERSON, False), (3, span(5, 15), Rule.PERSON, False)]
+    both = next(finding for finding in state.findings if finding.period == span(5, 10))
+    assert both.outcome.sides == (Side(uid(3), "c", ()),)
+    assert set(both.outcome.losses) == {Loss(uid(1), Rule.PERSON, uid(3)), Loss(uid(2), Rule.PERSON, uid(3))}
 
 
 def test_a_kept_claim_that_was_taken_back_holds_nothing() -> None:
@@ -507,6 +564,22 @@ def test_what_a_choice_leaves_undecided_stays_in_conflict_and_names_it() -> None
     assert held(state) == [(1, span(0, 10), Rule.EQUAL_AUTHORITY, True), (2, span(10, 90), Rule.PERSON, False)]
     (left,) = state.open_conflicts
     assert ({one.int for one in left.claims}, left.follows) == ({1, 3}, uid(1))
+
+
+def test_what_two_choices_leave_undecided_follows_the_later_one() -> None:
+    told = [
+        claim(1, "a", writer="billing", hour=1, valid=span(0, 50)),
+        claim(2, "b", writer="crm", hour=2, valid=span(10, 50)),
+        claim(3, "c", writer="chat", hour=3, valid=span(0, 50)),
+        claim(4, "d", writer="ops", hour=4, valid=span(10, 50)),
+    ]
+    made = [
+        decision(1, Verdict.CHOOSE, {3, 4}, kept=4, hour=10),
+        decision(2, Verdict.CHOOSE, {1, 2}, kept=2, hour=11),
+    ]
+    for order in (made, made[::-1]):
+        left = next(one for one in resolve(told, order, rules()).open_conflicts if one.claims == {uid(1), uid(3)})
+        assert left.follows == uid(2)
 
 
 def test_a_decision_about_claims_that_are_not_here_decides_nothing_here() -> None:

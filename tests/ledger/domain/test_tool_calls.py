@@ -124,18 +124,19 @@ def test_one_digest_for_one_effect(arguments: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
+    ("arguments", "where"),
     [
-        call({"key": "plan", "value": "Starter"}),
-        call({"key": "plan", "value": "Growth", "scope": "user"}),
-        call({"key": "plan", "value": "Growth", "agentId": "scout"}),
-        call({"key": "plan", "value": "Growth", "ttl": 0}),
-        call({"key": "plan", "value": "Growth"}, run="r2"),
-        call({"key": "plan", "value": "Growth"}, tool="memory.remember"),
+        ({"key": "plan", "value": "Starter"}, {}),
+        ({"key": "plan", "value": "Growth", "scope": "user"}, {}),
+        ({"key": "plan", "value": "Growth", "agentId": "scout"}, {}),
+        ({"key": "plan", "value": "Growth", "ttl": 0}, {}),
+        ({"key": "plan", "value": "Growth"}, {"run": "r2"}),
+        ({"key": "plan", "value": "Growth"}, {"tool": "memory.remember"}),
     ],
 )
-def test_another_digest_for_another_effect(other: Call) -> None:
-    assert other.digest != call({"key": "plan", "value": "Growth"}).digest
+def test_another_digest_for_another_effect(arguments: dict[str, Any], where: dict[str, str]) -> None:
+    assert call(arguments, **where).digest != call({"key": "plan", "value": "Growth"}).digest
+    assert call(arguments, **where).digest == call(arguments, **where).digest
 
 
 def test_the_hosts_own_hash_stands_for_arguments_that_are_not_told() -> None:
@@ -258,6 +259,12 @@ def test_the_entry_that_an_answer_names(outcome: Any, ref: str | None, memory_id
 )
 def test_what_an_answer_comes_down_to(payload: dict[str, Any], said: Said) -> None:
     assert read_answer(payload).said is said
+
+
+def test_what_tells_no_address_tells_none() -> None:
+    assert answer({"ok": True}) == Answer(Said.NO_ADDRESS)
+    assert answer({"memoryId": "m1"}) == Answer(Said.NO_ADDRESS, None, None, "m1")
+    assert answer({"entry": {"scope": "user"}}) == Answer(Said.NO_ADDRESS, Address(None, "user", "default"))
 
 
 def test_envelopes_in_envelopes_come_to_an_end() -> None:
