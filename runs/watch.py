@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 EVERY = 3.0
 """Seconds between two looks at the runs that have just received events."""
-ROUND = 300.0
+ROUND = 30.0
 """Seconds between two looks at all runs: what a look has missed, whatever the reason, is found then."""
 LONGEST_PAUSE = 60.0
 

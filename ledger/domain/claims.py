@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID, uuid5
 
@@ -96,13 +96,21 @@ class Claim:
         return self.value.normal is not None
 
 
-def order(claim: Claim) -> tuple[datetime, int, str, str, datetime, UUID]:
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+_END = datetime.max.replace(tzinfo=UTC)
+
+
+def order(claim: Claim) -> tuple[datetime, int, str, str, datetime, datetime, float, str, datetime, UUID]:
     """The order in which claims are told. Their ids only part claims that agree in everything that is told of them."""
     return (
         claim.observed_at,
         claim.ordinal,
         claim.writer,
         claim.value.normal or "",
+        claim.valid.start or _BEGINNING,
+        claim.valid.end or _END,
+        1.0 if claim.confidence is None else -claim.confidence,
+        claim.content,
         claim.received_at,
         claim.id,
     )

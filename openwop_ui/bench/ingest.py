@@ -38,7 +38,10 @@ def ingest() -> None:
     ]
     with site() as running:
         with running.connect() as connection:
-            raw = median([rows_per_second(connection, parsed) for _ in range(3)])
+            raw = {
+                body: median([rows_per_second(connection, parsed, body=body) for _ in range(3)])
+                for body in ("text", "jsonb")
+            }
         del parsed
         before = cpu_seconds(running.web)
         started = time.perf_counter()
@@ -49,9 +52,11 @@ def ingest() -> None:
         _check(running, EVENTS)
         spent = cpu_seconds(running.web) - before
     tell("ingest.server_cpu", spent / EVENTS * 1e6, "us/event")
-    tell("ingest.raw_copy", raw, "rows/s")
-    tell("ingest.answered", EVENTS / answered, "rows/s", ratio=EVENTS / answered / raw, against="raw COPY")
-    tell("ingest", EVENTS / read, "rows/s", ratio=EVENTS / read / raw, against="raw COPY")
+    for body, rate in raw.items():
+        limit = f"raw COPY, event as {body}"
+        tell(f"ingest.raw_copy_{body}", rate, "rows/s")
+        tell("ingest.answered", EVENTS / answered, "rows/s", ratio=EVENTS / answered / rate, against=limit)
+        tell("ingest", EVENTS / read, "rows/s", ratio=EVENTS / read / rate, against=limit)
 
 
 def _joined(bodies: Sequence[bytes], start: int) -> bytes:

@@ -39,6 +39,9 @@ PATIENCE = timedelta(seconds=15)
 
 RECENT = timedelta(minutes=2)
 """How long a run that has received events counts as one of the recent ones; its gaps settle within that."""
+QUIET = timedelta(seconds=2)
+"""A run that is still receiving is left for a full look: reading along would take the processor from the intake."""
+
 
 _WATCHING = 0x77746368  # first half of the advisory lock, the tenant is the second
 
@@ -161,10 +164,13 @@ def _unread(tenant_id: int, now: datetime, *, recent: bool) -> list[_Unread]:
         "tenant": tenant_id,
         "patient": now - PATIENCE,
         "recent": now - RECENT,
+        "quiet": now - QUIET,
         "most": RUNS_AT_ONCE,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_UNREAD.format(recent="AND r.last_received_at > %(recent)s" if recent else ""), values)
+        cursor.execute(
+            _UNREAD.format(recent="AND r.last_received_at BETWEEN %(recent)s AND %(quiet)s" if recent else ""), values
+        )
         return [_unread_run(row) for row in cursor.fetchall()]
 
 

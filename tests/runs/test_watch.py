@@ -489,11 +489,13 @@ def test_a_run_of_a_hundred_thousand_events_is_read_in_parts_of_flat_cost(tenant
     assert standing(tenant) == []
 
 
-def test_with_recent_only_runs_that_have_just_received_events_are_looked_at(tenant: Tenant, host: Host) -> None:
+def test_with_recent_only_runs_that_have_just_fallen_quiet_are_looked_at(tenant: Tenant, host: Host) -> None:
     take(host, [make_event(n, "run.started", run="old") for n in range(2)], received_at=RECEIVED)
     now = RECEIVED + timedelta(hours=1)
     take(host, [make_event(n, "run.started", run="new") for n in range(2)], received_at=now)
-    watch_all(tenant, now=now, recent=True)
+    watch_all(tenant, now=now + timedelta(seconds=1), recent=True)
+    assert kinds(tenant, "new") == []  # still receiving
+    watch_all(tenant, now=now + timedelta(seconds=2), recent=True)
     assert kinds(tenant, "new") == [("second_start", 1)]
     assert kinds(tenant, "old") == []
     watch_all(tenant, now=now)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from uuid import UUID, uuid5
 
 import pytest
@@ -124,13 +125,33 @@ def test_another_value_is_another_claim(change: dict[str, str]) -> None:
 
 
 def test_ids_only_part_claims_that_agree_in_everything_else() -> None:
-    told = [
-        claim(9, "b", hour=0),
-        claim(8, "b", hour=0, received=1),
-        claim(7, "a", hour=0, writer="crm"),
-        claim(6, "a", hour=0, ordinal=1),
-        claim(5, "a", hour=1),
+    first = {"hour": 0, "ordinal": 0, "writer": "a", "valid": Period(at(0), at(9)), "confidence": 0.5, "content": "m"}
+    ahead: list[dict[str, Any]] = [
+        {"hour": -1},
+        {"ordinal": -1},
+        {"writer": "A"},
+        {"valid": Period(None, at(9))},
+        {"valid": Period(at(0), at(8))},
+        {"confidence": 0.6},
+        {"content": "a"},
+        {"received": -1},
     ]
-    assert sorted(told, key=order) == told
+    base = claim(5, "b", **first)  # type: ignore[arg-type]
+    for change in ahead:
+        other = claim(9, "b", **{**first, "received": 0, **change})
+        assert sorted([base, other], key=order) == [other, base], change
+    assert sorted([base, claim(9, "a", **first)], key=order)[0].value.display == "a"  # type: ignore[arg-type]
     assert sorted([claim(2), claim(1)], key=order) == [claim(1), claim(2)]
-    assert sorted([claim(1, "b"), claim(2, "a")], key=order) == [claim(2, "a"), claim(1, "b")]
+    assert sorted([claim(1), claim(2, confidence=0)], key=order)[1] == claim(1)
+    open_end = claim(1, valid=Period(at(0), None))
+    assert sorted([open_end, claim(2, valid=Period(at(0), at(9)))], key=order)[1] == open_end
+
+
+def test_what_is_told_first_decides_before_what_is_told_later() -> None:
+    told = [
+        claim(9, "b", writer="b", hour=0, ordinal=9),
+        claim(8, "a", writer="a", hour=1, ordinal=0),
+        claim(7, "c", writer="a", hour=1, ordinal=1),
+        claim(6, "b", writer="b", hour=1, ordinal=1),
+    ]
+    assert sorted([told[2], told[0], told[3], told[1]], key=order) == told
