@@ -17,12 +17,21 @@ def pytest_configure() -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
+def _is_late(item: pytest.Item) -> int:
+    if "browser" in item.path.parts:
+        return 2
+    return 1 if "whole" in item.path.parts else 0
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what uses the database, so that it can be run on its own against another PostgreSQL."""
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         if item.get_closest_marker("django_db") or fixtures & DATABASE_FIXTURES:
             item.add_marker(pytest.mark.database)
+    # The browser's driver runs an event loop in this thread until the end of the session, where no other may run.
+    # Whole sites come before it: they start servers of their own and want the machine to themselves.
+    items.sort(key=_is_late)
 
 
 @pytest.fixture(scope="session")

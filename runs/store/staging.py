@@ -37,7 +37,7 @@ _COLUMNS = (
 )
 _INSERT = f"""
 INSERT INTO runs_event (tenant_id, received_at, {_COLUMNS})
-SELECT %(tenant)s, %(received_at)s, {_COLUMNS} FROM staged_event ORDER BY ordinal
+SELECT %(tenant)s, %(received_at)s, {_COLUMNS} FROM staged_event
 """  # noqa: S608 - the columns are the constant above
 
 
@@ -94,7 +94,8 @@ def insert_new(*, tenant_id: int, received_at: datetime) -> set[tuple[int, int]]
     """Moves the staged events whose place is free, and returns those places as (run's primary key, sequence)."""
     with connection.cursor() as cursor:
         cursor.execute(
-            _INSERT + " ON CONFLICT DO NOTHING RETURNING run_id, sequence",
+            # Of two events for one place in a batch the first one gets it.
+            _INSERT + " ORDER BY ordinal ON CONFLICT DO NOTHING RETURNING run_id, sequence",
             {"tenant": tenant_id, "received_at": received_at},
         )
         return set(cursor.fetchall())
