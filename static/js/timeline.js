@@ -442,6 +442,7 @@ class OpenTimeline extends HTMLElement {
   #palette() {
     if (this.#colors) return this.#colors;
     const probe = part("span", "", this);
+    probe.style.transition = "none";
     const read = (token) => {
       probe.style.color = `var(--${token})`;
       return getComputedStyle(probe).color;
@@ -645,6 +646,8 @@ class OpenTimeline extends HTMLElement {
   /** The entry behind a memory mark: where it is, who wrote it, and the way there. */
   #showPopover(write) {
     this.#hidePopover();
+    if (!this.scene) this.#paint(); // a key may come before the first frame
+    if (!this.scene) return;
     const box = part("div", "tl-pop", this);
     box.setAttribute("role", "dialog");
     box.setAttribute("aria-label", `Memory write #${write.sequence}`);

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.whole.running_site import RunningSite
@@ -60,6 +61,29 @@ def test_from_a_mark_to_its_entry_and_back(visit: Callable[..., Visitor]) -> Non
     page.click("#rows tbody a.id")
     page.wait_for_url("**seq=*")
     expect(page.locator("#detail")).to_contain_text("memory.written")
+
+
+PAINTED = """() => {
+    const canvas = document.querySelector('open-timeline canvas');
+    const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+    const colours = new Set();
+    for (let i = 0; i < data.length; i += 4) colours.add(`${data[i]},${data[i + 1]},${data[i + 2]}`);
+    return colours.size;
+}"""
+
+
+@pytest.mark.parametrize("motion", ["reduce", "no-preference"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_timeline_is_painted(visit: Callable[..., Visitor], scheme: str, motion: str) -> None:
+    visitor = visit(scheme=scheme)
+    visitor.page.emulate_media(reduced_motion="reduce" if motion == "reduce" else "no-preference")
+    visitor.log_in("dev")
+    page = visitor.open("/t/demo/runs?host=openwop-app&q=memory-trail")
+    page.click("tbody a.id")
+    page.wait_for_selector('open-timeline[data-state="ready"][data-drawn] canvas')
+    page.wait_for_timeout(300)
+    # Memory lane, lanes, spans, marks, text: an empty one has a single colour.
+    assert page.evaluate(PAINTED) > 20
 
 
 def test_an_entry_lists_its_writes_in_all_runs(visit: Callable[..., Visitor]) -> None:
