@@ -69,6 +69,7 @@ def nested(depth: int, leaf: Any = 0) -> Any:
         ({"a": {1, 2}}, Flaw.NOT_JSON, "/a"),
         ([b"bytes"], Flaw.NOT_JSON, "/0"),
         (nested(MAX_DEPTH + 1), Flaw.TOO_DEEP, "/0" * MAX_DEPTH),
+        (nested(MAX_DEPTH, {}), Flaw.TOO_DEEP, "/0" * MAX_DEPTH),
         ({"a": nested(MAX_DEPTH, {"b": 1})}, Flaw.TOO_DEEP, "/a" + "/0" * (MAX_DEPTH - 1)),
     ],
 )

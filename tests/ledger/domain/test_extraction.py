@@ -47,7 +47,7 @@ STATEMENTS = [
     ("My title is Dr.", ("fact", "title", "Dr")),
     ("My doctor is Dr. Who! ", ("fact", "doctor", "Dr. Who")),
     ('My monitor is 27"', ("fact", "monitor", '27"')),
-    ("My favourite old racing bike is Trek", (LIKES, "favourite_old_racing_bike", "Trek")),
+    ("My favourite old red racing bike is Trek", (LIKES, "favourite_old_red_racing_bike", "Trek")),
     ("My plan is “Growth”", ("fact", "plan", "Growth")),
     ("my birthday is 1990-02-03", ("fact", "birthday", "1990-02-03")),
     ("My hobbies are chess and go", ("fact", "hobbies", "chess and go")),

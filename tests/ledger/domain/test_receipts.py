@@ -256,6 +256,7 @@ def test_other_arguments_are_another_effect() -> None:
 def test_calls_that_cannot_be_compared_are_effects_of_their_own() -> None:
     found = told(called(1, None), called(2, None, call="c2"))
     assert [(one.digest, one.attempts) for one in found.effects] == [(None, (1,)), (None, (2,))]
+    assert [one.repeat for one in found.receipts] == [Repeat.FIRST, Repeat.FIRST]
 
 
 def test_reads_never_enter_and_may_repeat_freely() -> None:

@@ -566,6 +566,17 @@ def test_what_a_choice_leaves_undecided_stays_in_conflict_and_names_it() -> None
     assert ({one.int for one in left.claims}, left.follows) == ({1, 3}, uid(1))
 
 
+def test_new_evidence_where_a_choice_does_not_reach_is_a_conflict_that_names_it() -> None:
+    told = [
+        claim(1, "a", writer="billing", hour=1, valid=span(0, 50)),
+        claim(2, "b", writer="crm", hour=2, valid=span(10, 50)),
+        claim(3, "c", writer="chat", hour=20, valid=span(0, 10)),
+    ]
+    state = resolve(told, [decision(1, Verdict.CHOOSE, {1, 2}, kept=2, hour=10)], rules())
+    (opened,) = state.open_conflicts
+    assert ({one.int for one in opened.claims}, opened.follows) == ({1, 3}, uid(1))
+
+
 def test_what_two_choices_leave_undecided_follows_the_later_one() -> None:
     told = [
         claim(1, "a", writer="billing", hour=1, valid=span(0, 50)),

@@ -151,6 +151,13 @@ def test_nothing_is_said_about_arguments_that_cannot_be_read(arguments: Any) -> 
     assert call(arguments).digest is None
 
 
+def test_arguments_nested_without_end_are_not_compared() -> None:
+    deep: Any = {}
+    for _ in range(5000):
+        deep = {"a": deep}
+    assert call({"key": "plan", "value": deep}).digest is None
+
+
 ENTRY = {"key": "plan", "scope": {"type": "user"}, "agentIdentity": "scout"}
 ADDRESS = Address("plan", "user", "scout")
 
