@@ -48,6 +48,11 @@ class Announcer {
   #fire(topic) {
     const entry = this.#waiting.get(topic);
     if (!entry || document.hidden) return;
+    if (document.querySelector(`.htmx-request[hx-trigger*="${nameOf(topic)}"]`)) {
+      // A region that is being asked is replaced by its answer, and what it is told meanwhile would go with it.
+      entry.timer = setTimeout(() => this.#fire(topic), 50);
+      return;
+    }
     this.#waiting.delete(topic);
     this.#last.set(topic, performance.now());
     document.body.dispatchEvent(new CustomEvent(nameOf(topic), { detail: entry.message }));
