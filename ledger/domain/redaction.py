@@ -232,10 +232,9 @@ def _by_shape(plugin: Any, name: str) -> _Find:
 
 
 def _secret_part(found: re.Match[str]) -> tuple[int, int]:
-    """The group that holds the secret: some shapes name what stands around it, others only how it begins."""
-    parts = [found.span(group) for group in range(1, found.re.groups + 1) if found[group]]
-    longest = max(parts, key=lambda part: part[1] - part[0], default=found.span())
-    start, end = longest if longest[1] - longest[0] >= SHORTEST_SECRET else found.span()
+    """The group that holds the secret. A group that the match begins with is only how such a secret begins."""
+    parts = [found.span(group) for group in range(1, found.re.groups + 1) if found.start(group) > found.start()]
+    start, end = max(parts, key=lambda part: part[1] - part[0], default=found.span())
     around = found.string[start:end]
     return start + len(around) - len(around.lstrip(_AROUND)), end - len(around) + len(around.rstrip(_AROUND))
 
