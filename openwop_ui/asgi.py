@@ -25,6 +25,7 @@ from django.urls import path, re_path
 
 from openwop_ui.live.consumer import LiveConsumer
 from openwop_ui.live.relay import relay_forever
+from openwop_ui.mcp.door import Door, is_for_mcp
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -48,10 +49,13 @@ _http: Any = WSGIMiddleware(cast(Any, site), workers=environment.WEB_THREADS.val
 _sockets = AllowedHostsOriginValidator(
     AuthMiddlewareStack(URLRouter([path("ws/", LiveConsumer.as_asgi()), re_path(r"", cast(Any, no_socket_here))]))
 )
+_mcp = Door()
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     match scope["type"]:
+        case "http" if is_for_mcp(scope):
+            await _mcp(scope, receive, send)
         case "http":
             await _http(scope, _whole(receive), send)
         case "websocket":
@@ -76,8 +80,9 @@ async def _live_through(receive: Receive, send: Send) -> None:
     await receive()
     relay = asyncio.create_task(relay_forever(), name="live relay")
     relay.add_done_callback(_tell_why)
-    await send({"type": "lifespan.startup.complete"})
-    await receive()
+    async with _mcp.running():
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
     relay.cancel()
     with suppress(asyncio.CancelledError):
         await relay

@@ -111,7 +111,7 @@ class Key(AuthBase):
         self.scope = scope
 
     def __call__(self, request: HttpRequest) -> Caller:
-        caller = find_caller(_presented_key(request))
+        caller = find_caller(key_of(request.headers.get("Authorization", "")))
         if caller is None:
             raise Unauthenticated
         if not caller.may(self.scope):
@@ -124,8 +124,9 @@ def requires(scope: Scope) -> Key:
     return Key(scope)
 
 
-def _presented_key(request: HttpRequest) -> str:
-    scheme, _, key = request.headers.get("Authorization", "").strip().partition(" ")
+def key_of(authorization: str) -> str:
+    """The key in an Authorization header. Raises Unauthenticated for any other credential and for none."""
+    scheme, _, key = authorization.strip().partition(" ")
     if scheme.lower() not in SCHEMES or not key.strip():
         raise Unauthenticated
     return key.strip()

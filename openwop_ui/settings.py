@@ -183,5 +183,6 @@ LOGGING: dict[str, Any] = {
         "uvicorn": {"level": "WARNING"},
         # One line a request that the follower makes; what matters of them is on the host's page.
         "httpx": {"level": "WARNING"},
+        "mcp": {"level": "WARNING"},
     },
 }
