@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from django.http import HttpResponse
-from django.http.request import UnreadablePostError
 from django.utils import timezone
 from ninja import Query, Router
 from typing_extensions import TypedDict  # the documentation needs this one below Python 3.12
@@ -18,8 +17,8 @@ from openwop_ui.rest import (
     ApiRequest,
     Invalid,
     NotFound,
-    Unsupported,
     answer,
+    json_body,
     refers_to,
     requires,
 )
@@ -34,6 +33,7 @@ from runs.store import HostRef, ref
 from . import queries
 from .domain.memory_batch import NotABatch, read_batch
 from .observations import Kept, Source, take_batch
+from .policies import policy_of
 from .queries import (
     BrokenCursor,
     EntryContent,
@@ -70,8 +70,8 @@ class LastWrite(TypedDict):
 class EntryItem(TypedDict):
     """An entry that events speak of or that was seen. `path` is its address behind `/v1/ledger/entries/`; `writers`
     counts the different pairs of node and agent among its writes. `tags` are those of its newest write. `state` is
-    announced, stored, expired or gone (no longer readable); `excerpt` is the beginning of its content, where it is
-    known and may be shown in a list."""
+    announced, stored, expired, gone (no longer readable), deleted or erased; `excerpt` is the beginning of its content,
+    where it is known and may be shown in a list."""
 
     host: str
     memoryRef: str
@@ -111,10 +111,10 @@ class WritePage(TypedDict):
 
 
 class ObservationItem(TypedDict):
-    """The entry as it was found at `observedAt`, and unchanged at `until`. `outcome` is content or gone, `source` is
-    read, push or import. `content` is null where there was none and once its time is past; with `cut` it is the
-    beginning of it only. `sha256` is over its UTF-8. `redactions` counts the markers that the host put in place of
-    secrets."""
+    """The entry as it was found at `observedAt`, and unchanged at `until`. `outcome` is content, gone, deleted or
+    erased, `source` is read, push, import or here. `content` is null where there was none, and once its time is past or
+    it was deleted or erased; with `cut` it is the beginning of it only. `sha256` is over its UTF-8. `redactions` counts
+    the markers that stand in place of secrets."""
 
     observedAt: datetime
     until: datetime
@@ -132,7 +132,8 @@ class ObservationItem(TypedDict):
 
 
 class EntryDetail(TypedDict):
-    """`unattributed` counts the writes that name no node. `stateReason` is empty where the state needs none.
+    """`unattributed` counts the writes that name no node; `repeats` are the times that forks told a source's write
+    again: they are listed among the writes, and not counted as any. `stateReason` is empty where the state needs none.
     `content` is the newest that was seen, whole, and null unless the state is stored. `observations` are the newest of
     `observationsTotal`; `error` says why the last attempt to read the entry failed, which says nothing about the entry.
     """
@@ -157,6 +158,7 @@ class EntryDetail(TypedDict):
     writers: int
     runs: int
     unattributed: int
+    repeats: int
     writes: WritePage
 
 
@@ -257,6 +259,7 @@ def _entry_detail(entry: EntryFacts, writes: WriteList, content: EntryContent) -
         "writers": entry.writers,
         "runs": entry.runs,
         "unattributed": entry.unattributed,
+        "repeats": entry.repeats,
         "writes": {"items": [_write_item(row) for row in writes.rows], "nextCursor": writes.older},
     }
 
@@ -328,6 +331,7 @@ _ENTRIES_IN = {
         },
     },
     "responses": {
+        409: refers_to("error", "`own_memory`: the host is this ledger itself"),
         413: refers_to("error", "Larger than MAX_MEMORY_BYTES"),
         415: refers_to("error", "Not JSON"),
         422: {"description": "Not entries of one scope, or every entry was refused"},
@@ -341,8 +345,10 @@ def put_memory(request: ApiRequest, host: str) -> HttpResponse:
     stays beside it. Bad entries are refused by themselves; the others are on disk when the answer comes.
     """
     known = _host(request, host)
+    if known.id == policy_of(known.tenant_id).own_host:
+        raise ApiError(409, "own_memory", "What is kept here is not read from a host: POST /v1/memory puts an entry.")
     try:
-        batch = read_batch(_body(request))
+        batch = read_batch(json_body(request, limit="MAX_MEMORY_BYTES", most=MAX_MEMORY_BYTES))
     except NotABatch as problem:
         raise Invalid("body", problem.field, str(problem)) from None
     return _receipt_answer(take_batch(known, batch, source=Source.PUSH), batch.refused)
@@ -355,37 +361,6 @@ def _host(request: ApiRequest, slug: str) -> HostRef:
     if host is None:
         raise NotFound("host")
     return ref(host)
-
-
-def _body(request: ApiRequest) -> bytes:
-    if (request.content_type or "").lower() != JSON:
-        raise Unsupported(f"Content-Type {request.content_type or 'is missing'}: it is {JSON}.", supported=[JSON])
-    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding != "identity":
-        raise Unsupported(
-            f"Content-Encoding {encoding}: it is identity.",
-            supported=["identity"],
-            headers={"Accept-Encoding": "identity"},
-        )
-    declared = request.headers.get("Content-Length", "")
-    if declared.isdigit() and int(declared) > MAX_MEMORY_BYTES:
-        raise _too_large()
-    try:
-        body = request.read(MAX_MEMORY_BYTES + 1)
-    except UnreadablePostError:
-        raise ApiError(400, "incomplete_body", "The body ended before its end.") from None
-    if len(body) > MAX_MEMORY_BYTES:
-        raise _too_large()
-    return body
-
-
-def _too_large() -> ApiError:
-    return ApiError(
-        413,
-        "too_large",
-        f"The body has more than MAX_MEMORY_BYTES ({MAX_MEMORY_BYTES} bytes). It was not kept.",
-        details={"limit": "MAX_MEMORY_BYTES", "bytes": MAX_MEMORY_BYTES},
-    )
 
 
 def _receipt_answer(kept: Kept, refused: tuple[Refusal, ...]) -> HttpResponse:

@@ -24,7 +24,7 @@ from .domain.memory_batch import Batch
 from .domain.observing import Said, Sight, next_look
 from .domain.reading import Address, entry_id
 from .models import ContentState, Observation
-from .store import Observed, add_observed, share_observing
+from .store import Observed, add_observed, share_keeping, share_observing
 
 Source = Observation.Source
 Urgency = ContentState.Urgency
@@ -75,6 +75,11 @@ class _Known:
     unchanged: int
     had_error: bool
 
+    def is_settled_after(self, at: datetime) -> bool:
+        """A look that was begun at ``at`` says nothing any more: it was overtaken, or the entry was erased here."""
+        is_erased = self.said is not None and self.said.outcome == "erased"
+        return is_erased or (self.seen_at is not None and at < self.seen_at)
+
 
 def observe(*, tenant_id: int, host_id: int, looks: Sequence[Look], source: Source, at: datetime | None = None) -> Kept:
     """Takes over what was found, all of it or nothing. Of an address that comes twice the first look counts.
@@ -89,7 +94,7 @@ def observe(*, tenant_id: int, host_id: int, looks: Sequence[Look], source: Sour
     if not found:
         return Kept()
     with tenant_scope(tenant_id, durable=True):
-        return _observe(tenant_id, host_id, dict(sorted(found.items())), source, at)
+        return observe_in_scope(tenant_id, host_id, dict(sorted(found.items())), source, at)
 
 
 def take_batch(host: HostRef, batch: Batch, *, source: Source, at: datetime | None = None) -> Kept:
@@ -98,25 +103,28 @@ def take_batch(host: HostRef, batch: Batch, *, source: Source, at: datetime | No
     return observe(tenant_id=host.tenant_id, host_id=host.id, looks=looks, source=source, at=at)
 
 
-def _observe(
-    tenant_id: int, host_id: int, found: dict[UUID, tuple[Address, Sight]], source: Source, at: datetime
-) -> Kept:
+def begin_observing(tenant_id: int) -> None:
+    """To be called before rows are locked, and before the time is taken that they are going to have."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [PATIENCE])
     share_observing(tenant_id)
+    share_keeping(tenant_id)
+
+
+def observe_in_scope(
+    tenant_id: int, host_id: int, found: dict[UUID, tuple[Address, Sight]], source: Source, at: datetime
+) -> Kept:
+    """The same within the caller's transaction. The addresses are in their stored form, the entries in order."""
+    begin_observing(tenant_id)
     add_observed(tenant_id, [Observed(host_id, address, sight.created_at or at) for address, sight in found.values()])
     known = _known(tenant_id, host_id, list(found))
-    timely = {entry: sight for entry, (_, sight) in found.items() if not _is_late(known[entry], at)}
+    timely = {entry: sight for entry, (_, sight) in found.items() if not known[entry].is_settled_after(at)}
     changed = {entry: sight for entry, sight in timely.items() if known[entry].said != _storable(sight.said)}
     _add(tenant_id, host_id, {entry: (found[entry][0], sight) for entry, sight in changed.items()}, known, source, at)
     _note(tenant_id, timely, set(changed), known, at)
     if changed or any(known[entry].had_error for entry in timely):
         announce(tenant_id, LEDGER)
     return Kept(changed=len(changed), same=len(timely) - len(changed), late=len(found) - len(timely))
-
-
-def _is_late(known: _Known, at: datetime) -> bool:
-    return known.seen_at is not None and at < known.seen_at
 
 
 def _storable(said: Said) -> Said:
@@ -202,6 +210,17 @@ def _add(
         ],
         batch_size=500,
     )
+    _have_read(tenant_id, [(entry, known[entry].number + 1) for entry in changed])
+
+
+def _have_read(tenant_id: int, added: Sequence[tuple[UUID, int]]) -> None:
+    """What an entry says now is read for claims, in the background."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO ledger_unreadentry (tenant_id, entry_id, number)"
+            " SELECT %s, n.* FROM unnest(%s::uuid[], %s::int[]) AS n ON CONFLICT DO NOTHING",
+            [tenant_id, [entry for entry, _ in added], [number for _, number in added]],
+        )
 
 
 def _note(
@@ -214,7 +233,8 @@ def _note(
             """
             UPDATE ledger_contentstate s SET number = n.number, outcome = n.outcome,
                 -- What was seen of an entry that is gone stays, unless it had a time after which to hide it.
-                excerpt = CASE WHEN n.outcome = 'content' THEN n.excerpt WHEN s.expires_at IS NULL THEN s.excerpt END,
+                excerpt = CASE WHEN n.outcome = 'content' THEN n.excerpt
+                    WHEN n.outcome = 'gone' AND s.expires_at IS NULL THEN s.excerpt END,
                 expires_at = n.expires_at, seen_at = %s, unchanged = n.unchanged, urgency = %s, next_at = n.next_at,
                 failures = 0, error = '', error_at = NULL
             FROM unnest(%s::uuid[], %s::int[], %s::text[], %s::text[], %s::timestamptz[], %s::int[],
@@ -228,7 +248,7 @@ def _note(
 def _state_row(entry: UUID, sight: Sight, is_new: bool, known: _Known, at: datetime) -> tuple[Any, ...]:
     # What is taken away before its time has not expired: the time is forgotten.
     kept = known.expires_at if known.expires_at is not None and known.expires_at <= at else None
-    expires_at = kept if sight.outcome == "gone" else sight.expires_at
+    expires_at = sight.expires_at if sight.outcome == "content" else kept
     unchanged = 0 if is_new else known.unchanged + 1
     return (
         entry,
@@ -237,7 +257,7 @@ def _state_row(entry: UUID, sight: Sight, is_new: bool, known: _Known, at: datet
         None if sight.excerpt is None else storable(sight.excerpt),
         expires_at,
         unchanged,
-        next_look(unchanged, now=at, expires_at=expires_at),
+        next_look(unchanged, now=at, expires_at=expires_at) if sight.outcome in ("content", "gone") else None,
     )
 
 
@@ -268,6 +288,8 @@ def _claim(tenant_id: int, host_id: int, urgency: Urgency, most: int, now: datet
                 JOIN ledger_memoryentry e ON e.tenant_id = d.tenant_id AND e.id = d.entry_id
                 WHERE d.tenant_id = %(tenant)s AND d.host_id = %(host)s AND d.urgency = %(urgency)s
                     AND d.next_at <= %(now)s
+                    -- What was taken away here is not looked for, whatever events say of it.
+                    AND (d.outcome IS NULL OR d.outcome IN ('content', 'gone'))
                 ORDER BY d.next_at LIMIT %(most)s FOR UPDATE OF d SKIP LOCKED) AS due
             WHERE s.tenant_id = %(tenant)s AND s.entry_id = due.entry_id
             RETURNING due.next_at, s.entry_id, due.memory_ref, due.memory_id, s.failures

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from runs.pages import Page
 from runs.queries import Option
 
+from .chain_view import ChainView
 from .queries import EntryContent, EntryFacts, EntryRow, HostReading, LineageRow, WriteRow
+from .queries.receipts import ReceiptRow
+from .queries.resting import EntryThen, Resting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,12 @@ class EntryPage(Page):
     newer: str | None
     lineage_in: tuple[LineageRow, ...]
     lineage_out: tuple[LineageRow, ...]
+    receipts: tuple[ReceiptRow, ...]
+    chain: ChainView | None
+    resting: Resting | None
+    then: EntryThen | None
+    as_of: str
+    as_of_error: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ def told(chain: Chain) -> dict[str, Any]:
         "events": _section(chain.events, _event),
         "proposals": _section(chain.proposals, _proposal),
         "facts": _section(chain.facts, _fact),
-        "run": _run(chain.run),
+        **_run(chain.run),
     }
 
 
@@ -44,7 +44,7 @@ def _node(placed: Placed) -> dict[str, Any]:
         "memoryId": node.memory_id,
         "writer": node.writer,
         "createdAt": node.created_at,
-        "run": _run(node.origin),
+        **_run(node.origin),
     }
 
 
@@ -57,19 +57,19 @@ def _edge(link: Link) -> dict[str, Any]:
     }
 
 
-def _run(origin: Origin | None) -> dict[str, Any] | None:
-    """Without ``path`` where the recorded run is none that the caller can open."""
+def _run(origin: Origin | None) -> dict[str, Any]:
+    """``run`` is null when the caller has no such run; ``runId`` is what was recorded all the same."""
     if origin is None:
-        return None
-    is_open = origin.is_known and origin.host is not None and origin.run_id is not None
-    return {
+        return {"runId": None, "run": None}
+    run = {
         "host": origin.host,
         "runId": origin.run_id,
-        "path": f"{origin.host}/{project(origin.run_id or '')}" if is_open else None,
+        "path": f"{origin.host}/{project(origin.run_id or '')}",
         "sequence": origin.sequence,
         "nodeId": origin.node_id,
         "agentId": origin.agent_id,
     }
+    return {"runId": origin.run_id, "run": run if origin.is_known else None}
 
 
 def _event(one: Happening) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def _event(one: Happening) -> dict[str, Any]:
         "kind": one.kind.value,
         "at": one.at,
         "receivedAt": one.received_at,
-        "run": _run(one.origin),
+        **_run(one.origin),
         "eventId": one.event_id,
         "sourceEventId": None if one.source_event_id is None else str(one.source_event_id),
         "writer": one.writer,

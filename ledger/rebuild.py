@@ -1,6 +1,7 @@
 """Proves that the ledger is a reading of the log: takes it away, reads the log again, and compares row by row.
 
-Observations are facts: they stay, and bring back the entries that no event names.
+Observations are facts: they stay, and bring back the entries that no event names. So are claims and decisions: what
+holds is worked out from them again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from django.utils import timezone
 from openwop_ui.live.announce import announce
 from openwop_ui.tenancy.scope import tenant_scope
 
+from . import receipt_store
+from .claims_rebuild import check_claims
 from .store import (
     DERIVED,
     RUNS_AT_ONCE,
@@ -57,8 +60,10 @@ def rebuild(tenant_id: int, *, check: bool = False, now: datetime | None = None)
             hold_observing(tenant_id)
             while read_on(tenant_id, now or timezone.now()):
                 pass
+            receipt_store.read_all(tenant_id)
             _set_aside(tenant_id)
             _read_again(tenant_id)
+            receipt_store.read_all(tenant_id)
             bring_back_observed(tenant_id)
             differences = [_difference(tenant_id, table) for table in TABLES]
             if check:
@@ -66,7 +71,8 @@ def rebuild(tenant_id: int, *, check: bool = False, now: datetime | None = None)
             announce(tenant_id, {"ledger": None})
     except _TakeBack:
         pass
-    return differences
+    claims = check_claims(tenant_id, mend=not check)
+    return differences + [Difference(one.table, one.rows, one.lost, one.gained, tuple(one.samples)) for one in claims]
 
 
 def _set_aside(tenant_id: int) -> None:

@@ -23,6 +23,7 @@ from openwop_ui.live.announce import announce
 from openwop_ui.tenancy.scope import tenant_scope
 from runs.domain.storable import storable
 
+from . import receipt_store
 from .domain.reading import READER, TYPES, Address, Merged, Written, entry_id, read_fact, scope_id
 from .models import ContentState
 
@@ -39,6 +40,7 @@ RECENT = timedelta(minutes=2)
 
 DERIVED = (
     # Children before their parents.
+    "ledger_receipt",
     "ledger_mergesource",
     "ledger_taggedsource",
     "ledger_merge",
@@ -49,6 +51,7 @@ DERIVED = (
 
 _READING = 0x6C656467  # first half of the advisory lock, the tenant is the second
 _OBSERVING = 0x6F627376
+_KEEPING = 0x6B656570
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +155,17 @@ def read_backlog(tenant_id: int, *, now: datetime | None = None, recent: bool = 
     With ``recent`` only runs that have just received events are looked at: what there is to do after an announcement,
     however many runs the tenant has.
     """
+    now = now or timezone.now()
     with tenant_scope(tenant_id, durable=True):
-        return _is_free(tenant_id) and read_on(tenant_id, now or timezone.now(), recent=recent)
+        if not _is_free(tenant_id):
+            return False
+        more = read_on(tenant_id, now, recent=recent)
+        has_due = receipt_store.has_due(tenant_id, now)
+    if has_due:
+        # By itself: no run whose receipts are hard to read keeps the facts from being read.
+        with tenant_scope(tenant_id, durable=True):
+            more |= _is_free(tenant_id) and receipt_store.read_due(tenant_id, now)
+    return more
 
 
 def read_on(tenant_id: int, now: datetime, *, recent: bool = False) -> bool:
@@ -184,6 +196,16 @@ def hold_observing(tenant_id: int) -> None:
 def share_observing(tenant_id: int) -> None:
     """Those who add observations work beside each other and beside the reader of the log, but not beside a rebuild."""
     _lock("pg_advisory_xact_lock_shared", _OBSERVING, tenant_id)
+
+
+def share_keeping(tenant_id: int) -> None:
+    """Those whose rows a snapshot may hold work beside each other, but not beside the taking of a snapshot."""
+    _lock("pg_advisory_xact_lock_shared", _KEEPING, tenant_id)
+
+
+def hold_keeping(tenant_id: int) -> None:
+    """Waits until all that was begun is committed: what comes later has a later time."""
+    _lock("pg_advisory_xact_lock", _KEEPING, tenant_id)
 
 
 def _lock(function: str, lock: int, tenant_id: int) -> None:
@@ -251,6 +273,7 @@ def read_stretches(tenant_id: int, stretches: Sequence[Stretch]) -> Read:
     for run, host, sequence, type_, at, body in _memory_events(tenant_id, taken):
         _add(rows, run, host, sequence, at, read_fact(type_, body))
     entries = _write_rows(tenant_id, rows)
+    receipt_store.note_news(tenant_id, taken)
     return Read(facts=len(rows.writes) + len(rows.merges), entries=entries, taken=taken, left=left)
 
 
@@ -397,6 +420,8 @@ def _write_rows(tenant_id: int, rows: _Rows) -> tuple[UUID, ...]:
     The facts' keys to their entries are checked at commit: an entry is written after its first write, with its sums.
     """
     new = _copied(tenant_id, "ledger_memorywrite", rows.writes)
+    if len(new) < len(rows.writes):
+        _name_nodes(tenant_id)
     new |= _copied(tenant_id, "ledger_merge", rows.merges)
     _copied(tenant_id, "ledger_mergesource", rows.sources)
     _copied(tenant_id, "ledger_taggedsource", rows.tagged)
@@ -454,6 +479,24 @@ def _copied(tenant_id: int, table: str, rows: Sequence[tuple[Any, ...]]) -> set[
             [tenant_id],
         )
         return set(cursor.fetchall())
+
+
+def _name_nodes(tenant_id: int) -> None:
+    """Writes that were read before, and of which another copy of the event names the node: the staged ones say it."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            WITH named AS (
+                UPDATE ledger_memorywrite w SET node_id = s.node_id FROM staged_ledger_memorywrite s
+                WHERE w.tenant_id = %(tenant)s AND w.run_id = s.run_id AND w.sequence = s.sequence
+                    AND w.node_id IS NULL AND s.node_id IS NOT NULL
+                RETURNING w.entry_id),
+            counts AS (SELECT entry_id, count(*) AS count FROM named WHERE entry_id IS NOT NULL GROUP BY entry_id)
+            UPDATE ledger_memoryentry e SET attributed_count = e.attributed_count + c.count FROM counts c
+            WHERE e.tenant_id = %(tenant)s AND e.id = c.entry_id
+            """,
+            {"tenant": tenant_id},
+        )
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpResponse
@@ -14,11 +15,18 @@ from openwop_ui.tenancy.access import TenantRequest, tenant_page
 from runs.views import may_upload, number
 
 from . import queries
+from .chain_view import entry_root
+from .chain_view import view as chain_view
+from .claim_views import read_moment
 from .pages import EntryPage, LedgerPage
-from .queries import STATES, BrokenCursor, EntryContent, EntryFacts, EntryFilter, EntryList, Lineage, WriteList
+from .queries import STATES, STORED, BrokenCursor, EntryContent, EntryFacts, EntryFilter, EntryList, Lineage, WriteList
+from .queries.chain import chains
+from .queries.receipts import entry_receipts
+from .queries.resting import entry_then, resting
 
 LEDGER_FRAGMENTS = ("rows",)
-ENTRY_FRAGMENTS = ("facts", "content", "rows")
+ENTRY_FRAGMENTS = ("facts", "content", "rows", "receipts")
+NO_PROVENANCE: dict[str, Any] = {"chain": None, "resting": None, "then": None, "as_of": "", "as_of_error": ""}
 NOTHING_SEEN = EntryContent(None, (), 0, None, None, None, "", None, None, None, frozenset())
 
 
@@ -94,6 +102,7 @@ def entry(request: TenantRequest, host: str, memory_ref: str, memory_id: str) ->
     content = _content(request, facts, now) if fragment in (None, "content") else NOTHING_SEEN
     writes = _writes(request, facts) if fragment in (None, "rows") else WriteList((), None, None)
     told = queries.lineage(request.tenant.pk, facts) if fragment is None else Lineage((), ())
+    receipts = entry_receipts(request.tenant.pk, facts.pk) if fragment in (None, "receipts") else ()
     page = EntryPage(
         section="ledger",
         topics="ledger",
@@ -101,13 +110,34 @@ def entry(request: TenantRequest, host: str, memory_ref: str, memory_id: str) ->
         entry=facts,
         content=content,
         writes=writes.rows,
-        writes_total=facts.writes,
+        writes_total=facts.writes + facts.repeats,
         older=writes.older,
         newer=writes.newer,
         lineage_in=told.came_from,
         lineage_out=told.went_into,
+        receipts=receipts,
+        **(_provenance(request, facts) if fragment is None else NO_PROVENANCE),
     )
     return render_page(request, "ledger/entry.html", page, fragments=ENTRY_FRAGMENTS)
+
+
+def _provenance(request: TenantRequest, entry: EntryFacts) -> dict[str, Any]:
+    tenant, text = request.tenant.pk, request.GET.get("as_of", "").strip()
+    root = entry_root(entry.pk, entry.first_write_at, entry.host, entry.memory_ref, entry.memory_id)
+    then, error = None, ""
+    if text:
+        try:
+            then = entry_then(tenant, entry, read_moment(text), may_show=entry.state == STORED)
+        except ValueError as problem:
+            error = f"moment: {problem}"
+    (chain,) = chains(tenant, [entry.pk])
+    return {
+        "chain": chain_view(chain, root),
+        "resting": resting(tenant, entry),
+        "then": then,
+        "as_of": text,
+        "as_of_error": error,
+    }
 
 
 def _content(request: TenantRequest, entry: EntryFacts, now: datetime) -> EntryContent:

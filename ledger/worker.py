@@ -25,7 +25,10 @@ from .store import read_backlog
 log = logging.getLogger(__name__)
 
 EVERY = 0.1
-"""Seconds between two readings of one tenant that announcements cause."""
+"""Seconds between two readings of one tenant that announcements cause, and without one until it counts as quiet."""
+REST = 4
+"""So many times as long as a reading took the next one waits for quiet: what comes together is read together, and the
+reading takes little from the intake that goes on meanwhile."""
 ROUND = 5.0
 """Seconds between two looks at all tenants. They find gaps that have stood too long, and lost announcements."""
 LONGEST_PAUSE = 60.0
@@ -43,6 +46,8 @@ class Backlog:
     failures: dict[int, int] = field(default_factory=dict)
     resting: dict[int, float] = field(default_factory=dict)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    heard: float = float("-inf")
+    """When the last announcement came."""
     missed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when announcements may have been missed: it is time to look at all tenants."""
 
@@ -98,13 +103,20 @@ async def _read(backlog: Backlog, reader: ThreadPoolExecutor) -> None:
     loop = asyncio.get_running_loop()
     while True:
         await backlog.arrived.wait()
-        next_one = loop.time() + EVERY
-        for tenant, recent in backlog.take(loop.time()).items():
+        began, is_all = loop.time(), True
+        for tenant, recent in backlog.take(began).items():
             if await _read_tenant(tenant, backlog, reader, recent=recent):
                 backlog.add(tenant, recent=recent)
-                next_one = 0.0
+                is_all = False
+        ended = loop.time()
         # Announcements that come now are one reading later.
-        await asyncio.sleep(max(0.0, next_one - loop.time()))
+        while is_all and (left := next_reading(began, ended, backlog.heard) - loop.time()) > 0:
+            await asyncio.sleep(left)
+
+
+def next_reading(began: float, ended: float, heard: float) -> float:
+    """When to read on after a reading, ``heard`` being the moment of the last announcement so far."""
+    return max(began + EVERY, min(heard + EVERY, ended + REST * (ended - began)))
 
 
 async def _read_tenant(tenant: int, backlog: Backlog, reader: ThreadPoolExecutor, *, recent: bool) -> bool:
@@ -155,6 +167,7 @@ async def _listen(backlog: Backlog) -> None:
                 async for notice in connection.notifies():
                     tenant = _tenant_of(notice.payload)
                     if tenant is not None:
+                        backlog.heard = asyncio.get_running_loop().time()
                         backlog.add(tenant, recent=True)
         except (psycopg.Error, OSError) as exc:
             log.warning("the ledger hears no announcements (%s), trying again in %.1f s", type(exc).__name__, pause)

@@ -20,9 +20,20 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
 from ledger.api import router as ledger
+from ledger.claims_api import router as claims
+from ledger.compare_api import router as comparisons
+from ledger.conflicts_api import router as conflicts
+from ledger.coverage_views import router as coverage
+from ledger.erasure_api import router as erasures
+from ledger.memories_get import router as memories_get
+from ledger.memory_api import router as memory
+from ledger.receipt_api import router as receipts
+from ledger.state_api import router as states
+from ledger.writers_api import router as writers
 from openwop_ui import VERSION
 from openwop_ui.rest import ApiError, Invalid, NotFound, answer, refers_to
 from runs.api import router as runs
+from runs.exports_doors import router as exports
 
 ROOT = "/v1"
 SECONDS_UNTIL_BACK = "5"
@@ -137,7 +148,18 @@ api = Api(
 )
 api.add_decorator(only_known_parameters, mode="operation")
 api.add_router("", runs)
+api.add_router("", exports)
 api.add_router("", ledger)
+api.add_router("", receipts)
+api.add_router("", coverage)
+api.add_router("", memory)
+api.add_router("", erasures)
+api.add_router("", writers)
+api.add_router("", claims)
+api.add_router("", memories_get)
+api.add_router("", conflicts)
+api.add_router("", states)
+api.add_router("", comparisons)
 
 
 @api.exception_handler(ApiError)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from typing import Any, cast
@@ -33,8 +34,12 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 NOT_FOUND = 4404
+SWITCH_AFTER = 0.0005
+"""Seconds after which a thread that computes lets another one go on, which has its answer from PostgreSQL or a message
+for its socket. By default it is ten times as long, and each round trip waits for it."""
 
 logger = logging.getLogger(__name__)
+sys.setswitchinterval(SWITCH_AFTER)
 
 
 async def no_socket_here(scope: Scope, receive: Receive, send: Send) -> None:

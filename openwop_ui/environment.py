@@ -226,6 +226,21 @@ MAX_BODY_BYTES = Variable(
     "Largest request body or file taken in, in bytes after decompression",
     integer(least=1024, most=1024 * 1024 * MEBIBYTE),
 )
+TRACE_TIMEOUT = Variable(
+    "TRACE_TIMEOUT",
+    "5",
+    "Seconds that one statement of a provenance chain may take before it is cancelled and answered with 504",
+    integer(least=1, most=600),
+)
+EXTRACTOR_URL = Variable(
+    "EXTRACTOR_URL",
+    "",
+    "Base URL of an OpenAI-compatible API that reads claims in messages, e.g. http://127.0.0.1:11434/v1. Unset: only"
+    " plain statements are read, by built-in rules, and nothing is sent anywhere",
+    url("http", "https"),
+)
+EXTRACTOR_MODEL = Variable("EXTRACTOR_MODEL", "", "Name of the model at EXTRACTOR_URL", str)
+EXTRACTOR_KEY = Variable("EXTRACTOR_KEY", "", "Key for EXTRACTOR_URL, sent as a bearer token", str, secret=True)
 DEMO = Variable("DEMO", "1", "0 keeps `make run` from making the demo tenant, its logins and its host", boolean)
 DEMO_HOST_PORT = Variable(
     "DEMO_HOST_PORT",
@@ -253,6 +268,10 @@ VARIABLES: tuple[Variable[Any], ...] = (
     ALLOW_PRIVATE_HOSTS,
     MAX_EVENT_BYTES,
     MAX_BODY_BYTES,
+    TRACE_TIMEOUT,
+    EXTRACTOR_URL,
+    EXTRACTOR_MODEL,
+    EXTRACTOR_KEY,
     DEMO,
     DEMO_HOST_PORT,
     LOG_LEVEL,

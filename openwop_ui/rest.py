@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 from django.http import HttpRequest, HttpResponse
+from django.http.request import UnreadablePostError
 from ninja.security.base import AuthBase
 
 from openwop_ui.tenancy.keys import Caller, find_caller
@@ -130,6 +131,40 @@ def key_of(authorization: str) -> str:
     if scheme.lower() not in SCHEMES or not key.strip():
         raise Unauthenticated
     return key.strip()
+
+
+def json_body(request: HttpRequest, *, limit: str, most: int) -> bytes:
+    """The whole body of a request with JSON in it. ``limit`` is what an error calls its largest size."""
+    json_type = "application/json"
+    if (request.content_type or "").lower() != json_type:
+        said = request.content_type or "is missing"
+        raise Unsupported(f"Content-Type {said}: it is {json_type}.", supported=[json_type])
+    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding != "identity":
+        raise Unsupported(
+            f"Content-Encoding {encoding}: it is identity.",
+            supported=["identity"],
+            headers={"Accept-Encoding": "identity"},
+        )
+    declared = request.headers.get("Content-Length", "")
+    if declared.isdigit() and int(declared) > most:
+        raise _too_large(limit, most)
+    try:
+        body: bytes = request.read(most + 1)
+    except UnreadablePostError:
+        raise ApiError(400, "incomplete_body", "The body ended before its end.") from None
+    if len(body) > most:
+        raise _too_large(limit, most)
+    return body
+
+
+def _too_large(limit: str, most: int) -> ApiError:
+    return ApiError(
+        413,
+        "too_large",
+        f"The body has more than {limit} ({most} bytes). It was not kept.",
+        details={"limit": limit, "bytes": most},
+    )
 
 
 def answer(said: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> HttpResponse:

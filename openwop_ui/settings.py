@@ -149,6 +149,10 @@ CHANNEL_LAYERS: dict[str, dict[str, Any]] = {
     else {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {"capacity": 10_000, "expiry": 60}}
 }
 
+TRACE_TIMEOUT = environment.TRACE_TIMEOUT.value()
+EXTRACTOR_URL = environment.EXTRACTOR_URL.value()
+EXTRACTOR_MODEL = environment.EXTRACTOR_MODEL.value()
+EXTRACTOR_KEY = environment.EXTRACTOR_KEY.value()
 MAX_EVENT_BYTES = environment.MAX_EVENT_BYTES.value()
 MAX_BODY_BYTES = environment.MAX_BODY_BYTES.value()
 # Bounds what `request.body` may hold in memory. Intake reads the stream itself, under MAX_BODY_BYTES.

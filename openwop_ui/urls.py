@@ -7,6 +7,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
 import ledger.urls
+import ledger.well_known
 import runs.hooks
 import runs.urls
 from openwop_ui import home, operations, schemas
@@ -23,6 +24,7 @@ urlpatterns = [
     path("t/<slug:tenant>/", include((ledger.urls.urlpatterns, "ledger"))),
     path("hooks/<uuid:id>", runs.hooks.receive, name="hook"),
     path("v1/", api.urls),
+    path(".well-known/openwop", ledger.well_known.well_known, name="well_known"),
     path("schemas/", schemas.index, name="schemas"),
     path("schemas/<slug:name>.json", schemas.schema, name="schema"),
     path("healthz", operations.healthz, name="healthz"),

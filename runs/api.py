@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from django.conf import settings
 from django.http import HttpResponse
@@ -36,7 +36,7 @@ from .domain.normalise import MAX_ID_LENGTH, MAX_SEQUENCE
 from .domain.projection import project, unproject
 from .doors import BUNDLE, CHUNK, ENCODINGS, JSON, NDJSON, Items, read_items, take
 from .models import Host
-from .queries import EventFilter, HostRow, RunFacts, RunFilter, RunRow
+from .queries import EventFilter, HostRow, RunFacts, RunFilter, RunRow, View
 from .store import HostRef, Receipt, ref
 
 EVENT_TYPES = [JSON, NDJSON, CLOUDEVENT, CLOUDEVENT_BATCH]
@@ -399,6 +399,9 @@ def _bodies(
     return found, more
 
 
+Text = Annotated[str, Query(max_length=MAX_ID_LENGTH)]
+
+
 @router.get("/hosts/{slug:host}/runs/{projected:run}/timeline", auth=requires(Scope.READ))
 def get_timeline(
     request: ApiRequest,
@@ -407,14 +410,30 @@ def get_timeline(
     start: Annotated[int | None, Query(alias="from", ge=0, le=MAX_SEQUENCE, description="First sequence")] = None,
     end: Annotated[int | None, Query(alias="to", ge=0, le=MAX_SEQUENCE, description="Last sequence")] = None,
     width: Annotated[int, Query(ge=1, le=8000, description="Pixels to draw on")] = 1200,
+    axis: Annotated[Literal["time", "sequence"], Query(description="What the bins are cut by")] = "time",
+    row: Annotated[int, Query(ge=0, le=MAX_SEQUENCE, description="The first lane, from 0")] = 0,
+    rows: Annotated[int, Query(ge=1, le=120, description="The most lanes")] = 60,
+    node: Text = "",
+    type: Text = "",
+    kind: Text = "",
+    q: Annotated[str, Query(max_length=300, description="Text of ids, names and payloads")] = "",
+    show: Annotated[Literal["", "relevant", "memory", "errors"], Query()] = "",
 ) -> HttpResponse:
-    """What the timeline draws: lanes with their attempts, memory writes and marks; counts where they are too dense."""
+    """What the timeline draws: of lanes the attempts where those are few, else counts by bin and the long stretches;
+    memory writes, marks, idle gaps, and the events themselves where few are in view.
+
+    `cells` are four numbers each: bins after the cell before, events, the worst state (0 none, 1 live, 2 wait, 3 ok,
+    4 cancelled, 5 fail), its first sequence after the first one of the cell before. `bars` are stretches: first and
+    last sequence, first and last time in microseconds, state. The filters are those of the run page.
+    """
     if start is not None and end is not None and start > end:
         raise Invalid("query", "from", f"is behind `to` ({end})")
     tenant = request.auth.tenant_id
+    wanted = EventFilter(node=node, type=type, kind=kind, q=q.strip(), show=show)
+    view = View(start=start, end=end, width=width, axis=axis, rows=(row, row + rows), filter=wanted)
     with tenant_scope(tenant):
         found = _run(tenant, host, run)
-        return answer(queries.timeline(tenant, found, start=start, end=end, width=width))
+        return answer(queries.timeline(tenant, found, view))
 
 
 @router.get("/hosts", auth=requires(Scope.READ), response=HostPage)

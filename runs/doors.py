@@ -7,13 +7,14 @@ is one JSON object, so of a broken one nothing is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from time import perf_counter
+from dataclasses import dataclass, field
 
+import msgspec
 from django.conf import settings
 
 from openwop_ui import metrics
 
+from .bundle_memory import offer
 from .domain.bundle import MAX_BUNDLE_BYTES, BundleFacts, NotABundle, read_bundle
 from .domain.cloudevents import unwrapped
 from .domain.event import Refusal, RunEvent
@@ -63,21 +64,22 @@ class Items:
         try:
             for raw in self._raw():
                 place = raw.index + 1
-                yield raw if isinstance(raw, Refusal) else self._read(raw)
+                if isinstance(raw, Refusal):
+                    yield raw
+                elif self.bundle is None:
+                    yield read_event(raw.data, index=raw.index, run_id=self.run_id, limits=self.limits)
+                else:
+                    yield self._read_in_bundle(raw, self.bundle)
         except (LimitExceeded, BrokenStream) as problem:
             self.broken = problem
             yield Refusal(place, str(problem))
 
-    def _read(self, raw: RawEvent) -> RunEvent | Refusal:
-        bundle = self.bundle
-        run_id = self.run_id or (bundle.run_id if bundle else None)
-        item = read_event(raw.data, index=raw.index, run_id=run_id, limits=self.limits)
-        if bundle is None:
-            return item
+    def _read_in_bundle(self, raw: RawEvent, bundle: BundleFacts) -> RunEvent | Refusal:
+        item = read_event(raw.data, index=raw.index, run_id=self.run_id or bundle.run_id, limits=self.limits)
         if isinstance(item, Refusal):
             self.strays += item.reason == ANOTHER_RUN
             return item
-        return replace(item, may_be_masked=True) if bundle.is_redacted else item
+        return msgspec.structs.replace(item, may_be_masked=True) if bundle.is_redacted else item
 
     def _raw(self) -> Iterator[RawItem]:
         chunks = self._unpacked(self.chunks)
@@ -160,14 +162,8 @@ def take(host: HostRef, items: Items, *, on_batch: Callable[[Receipt], None] | N
 
     See `runs.store.take_in`.
     """
-    counted = _Counted(items)
-
-    def count(receipt: Receipt) -> None:
-        counted.batch(receipt)
-        if on_batch:
-            on_batch(receipt)
-
-    receipt = take_in(host, counted, on_batch=count)
+    counted = _Counted(on_batch)
+    receipt = take_in(host, items, on_batch=counted.batch)
     metrics.events.labels("refused").inc(receipt.refused_total)
     if items.bundle is not None:
         _keep_facts(host, items, items.bundle, receipt)
@@ -182,27 +178,21 @@ def _keep_facts(host: HostRef, items: Items, bundle: BundleFacts, receipt: Recei
         strays = items.strays if items.run_id is None else 0
         for noticed in keep_import(host, run_id, bundle, strays=strays):
             receipt.notice(noticed)
+        offer(host, run_id, bundle)
 
 
 @dataclass(slots=True)
 class _Counted:
-    items: Items
+    on_batch: Callable[[Receipt], None] | None
     accepted: int = 0
     repeated: int = 0
-    handed_over: float = 0.0
-
-    def __iter__(self) -> Iterator[RunEvent | Refusal]:
-        for item in self.items:
-            self.handed_over = perf_counter()
-            yield item
-        self.handed_over = perf_counter()
 
     def batch(self, receipt: Receipt) -> None:
-        """A batch is committed right after its last item was handed over."""
-        metrics.batch_seconds.observe(perf_counter() - self.handed_over)
         metrics.events.labels("accepted").inc(receipt.accepted - self.accepted)
         metrics.events.labels("repeated").inc(receipt.repeated - self.repeated)
         self.accepted, self.repeated = receipt.accepted, receipt.repeated
+        if self.on_batch:
+            self.on_batch(receipt)
 
 
 def _peek(

@@ -12,11 +12,19 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from itertools import chain
+from threading import Barrier
 from typing import Any, TypeVar
 from uuid import uuid4
 
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
+from django.db import (
+    DatabaseError,
+    InterfaceError,
+    OperationalError,
+    close_old_connections,
+    connection,
+    connections,
+)
 from django.utils import timezone
 
 from openwop_ui import vault
@@ -24,6 +32,7 @@ from openwop_ui.live.announce import announce
 from openwop_ui.tenancy.lookup import all_tenants
 from openwop_ui.tenancy.scope import operator_scope, tenant_scope
 
+from .domain.dead_letters import DeadLetter
 from .domain.event import Refusal, RunEvent
 from .domain.normalise import ANOTHER_RUN
 from .domain.snapshots import Parent, parent_in_snapshot
@@ -33,9 +42,12 @@ from .follower.host import Settings
 from .follower.state import UNANNOUNCED_END, FollowState, HostState, Phase
 from .follower.store import FollowedHost, ListedRun, ResumePoint
 from .gathering import Gathering
-from .models import Follow, Host, Incident, Run
+from .models import Follow, Host, Incident, Run, Subscription
 from .store import HostRef, Receipt, keep_parents, notice, take_in
+from .store.aliases import run_named
+from .store.dead_letters import keep_dead_letters
 from .store.documents import keep_document
+from .store.unstarted import notice_unstarted
 
 T = TypeVar("T")
 Brought = tuple[str, Sequence[RunEvent | Refusal]]
@@ -79,11 +91,22 @@ class DatabaseFollowStore:
         wanted = await self._in_thread(_discovered, host, runs, self._name)
         return [run for run in wanted if run == self._run_id] if self._run_id is not None else wanted
 
+    async def paused(self, host: FollowedHost) -> Collection[str]:
+        return await self._in_thread(_paused, host)
+
     async def resume_point(self, host: FollowedHost, run_id: str) -> ResumePoint:
         return await self._in_thread(_resume_point, host, run_id)
 
     async def commit(self, host: FollowedHost, run_id: str, items: Sequence[RunEvent | Refusal]) -> None:
         await self._commits.add(host, (run_id, items))
+
+    async def webhooks(self, host: FollowedHost) -> Sequence[str]:
+        return await self._in_thread(_webhooks, host)
+
+    async def keep_dead_letters(
+        self, host: FollowedHost, remote_id: str, letters: Sequence[DeadLetter]
+    ) -> Collection[str]:
+        return await self._in_thread(keep_dead_letters, _ref(host), remote_id, letters)
 
     async def save_state(self, host: FollowedHost, state: FollowState) -> None:
         await self._states.add(host, state)
@@ -105,8 +128,16 @@ class DatabaseFollowStore:
         except DatabaseError as exc:
             logger.warning("leases were not renewed (%s); they end by themselves", type(exc).__name__)
 
+    async def has_ended(self, host: HostRef, run_id: str) -> bool:
+        """Following ends only when the log, and polls after it, say that the run has."""
+        return await self._in_thread(_has_ended, host, run_id)
+
     def close(self) -> None:
-        self._threads.shutdown(wait=True)
+        """What has begun is finished, and every thread gives its connection back."""
+        all_threads = Barrier(THREADS)
+        for let_go in [self._threads.submit(_let_go, all_threads) for _ in range(THREADS)]:
+            let_go.result()
+        self._threads.shutdown()
 
 
 def configured() -> Settings:
@@ -121,6 +152,18 @@ def _fresh(work: Callable[..., T], args: tuple[Any, ...]) -> T:
         return work(*args)
     finally:
         close_old_connections()
+
+
+def _let_go(all_threads: Barrier) -> None:
+    connections.close_all()
+    all_threads.wait()
+
+
+def _has_ended(host: HostRef, run_id: str) -> bool:
+    with tenant_scope(host.tenant_id):
+        return Follow.objects.filter(
+            tenant_id=host.tenant_id, host_id=host.id, run_id=storable(run_id), finished_at__isnull=False
+        ).exists()
 
 
 def _hosts_to_follow(only: HostRef | None) -> list[FollowedHost]:
@@ -164,7 +207,7 @@ def _discovered(host: FollowedHost, runs: Sequence[ListedRun], worker: str) -> l
                 UPDATE runs_follow SET leased_by = %(worker)s, leased_until = now() + make_interval(secs => %(lease)s)
                 WHERE tenant_id = %(tenant)s AND host_id = %(host)s AND id IN (
                     SELECT id FROM runs_follow
-                    WHERE tenant_id = %(tenant)s AND host_id = %(host)s AND finished_at IS NULL
+                    WHERE tenant_id = %(tenant)s AND host_id = %(host)s AND finished_at IS NULL AND NOT paused
                         AND (leased_until IS NULL OR leased_until < now() OR leased_by = %(worker)s)
                     ORDER BY id DESC LIMIT %(most)s FOR UPDATE SKIP LOCKED)
                 RETURNING id, run_id
@@ -179,6 +222,7 @@ def _discovered(host: FollowedHost, runs: Sequence[ListedRun], worker: str) -> l
         )
         wanted = [original(run_id) for _, run_id in sorted(cursor.fetchall(), reverse=True)]
         keep_parents(_ref(host), {run.run_id: parent for run in runs if (parent := _parent(host, run))})
+        notice_unstarted(_ref(host), now=timezone.now())
         return wanted
 
 
@@ -192,7 +236,8 @@ def _keep_lineage(host: FollowedHost, runs: Sequence[ListedRun]) -> None:
             """
             UPDATE runs_run r SET parent_run_id = t.parent, parent_sequence = t.sequence, relation = t.relation
             FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::text[]) AS t (run_id, parent, sequence, relation)
-            WHERE r.tenant_id = %s AND r.host_id = %s AND r.run_id = t.run_id AND r.parent_run_id = ''
+            WHERE r.tenant_id = %s AND r.host_id = %s AND r.parent_run_id = ''
+                AND r.id = runs_run_named(r.tenant_id, r.host_id, t.run_id)
             """,
             [
                 [storable(run.run_id) for run in told],
@@ -222,13 +267,23 @@ def _release(worker: str, after: timedelta) -> None:
             held.filter(pk__in=ids).update(leased_until=timezone.now() + after)
 
 
+def _paused(host: FollowedHost) -> list[str]:
+    with tenant_scope(host.tenant_id):
+        resting = Follow.objects.filter(tenant_id=host.tenant_id, host_id=host.host_id, paused=True)
+        return [original(run_id) for run_id in resting.values_list("run_id", flat=True)]
+
+
+def _webhooks(host: FollowedHost) -> list[str]:
+    with tenant_scope(host.tenant_id):
+        active = Subscription.objects.filter(tenant_id=host.tenant_id, host_id=host.host_id, state="active")
+        return [original(one) for one in active.exclude(remote_id="").values_list("remote_id", flat=True)]
+
+
 def _resume_point(host: FollowedHost, run_id: str) -> ResumePoint:
     with tenant_scope(host.tenant_id):
-        run = (
-            Run.objects.filter(tenant_id=host.tenant_id, host_id=host.host_id, run_id=storable(run_id))
-            .values_list("pk", "contiguous_through", "status_is_terminal")
-            .first()
-        )
+        key = run_named(host.tenant_id, host.host_id, run_id)
+        known = Run.objects.filter(tenant_id=host.tenant_id, pk=-1 if key is None else key)
+        run = known.values_list("pk", "contiguous_through", "status_is_terminal").first()
     if run is None:
         return ResumePoint()
     pk, through, ended = run
@@ -308,7 +363,8 @@ def _write_states(host: FollowedHost, states: Mapping[str, FollowState]) -> None
                 WHERE tenant_id = %(tenant)s AND host_id = %(host)s AND run_id = ANY (%(runs)s::text[])
                 ORDER BY id FOR UPDATE)
             UPDATE runs_follow f SET phase = n.phase, connected_since = n.connected_since,
-                last_event_at = n.last_event_at, last_error = n.last_error, retry_at = n.retry_at,
+                last_event_at = coalesce(n.last_event_at, f.last_event_at), last_error = n.last_error,
+                retry_at = n.retry_at,
                 finished_at = CASE WHEN n.phase = %(finished)s THEN now() END, updated_at = now()
             FROM locked, unnest(%(runs)s::text[], %(phases)s::text[], %(connected)s::timestamptz[],
                 %(last)s::timestamptz[], %(errors)s::text[], %(retries)s::timestamptz[])

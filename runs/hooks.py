@@ -7,7 +7,7 @@ leaves its reason on the host's page, never its body.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from threading import Lock
@@ -33,8 +33,9 @@ from .domain.webhooks import NotADelivery
 from .doors import CHUNK, configured_limits
 from .models import Delivery
 from .queries.subscriptions import Hook, find_hook, host_of, own_tenant
-from .store import HostRef, take_in
-from .store.subscriptions import follow_delivered_run, note_delivery, note_foreign_tenant
+from .store.intake import add_events, in_transaction
+from .store.subscriptions import Delivered, follow_delivered_run, keep_deliveries, note_delivery, note_foreign_tenant
+from .together import Together
 
 logger = logging.getLogger(__name__)
 
@@ -157,11 +158,14 @@ def _acknowledge(hook: Hook, body: bytes, now: datetime) -> HttpResponse:
     if delivery.is_notification:
         _note(hook, Outcome.ACCEPTED, now, reason=NOT_IN_A_LOG)
         return answer({"outcome": Outcome.ACCEPTED})
-    host = _host_allowing(hook, _tenant_named(delivery, body), now)
+    named = _tenant_named(delivery, body)
     event = read_event(delivery.event_bytes, index=0, run_id=delivery.run_id, limits=configured_limits())
+    outcome = _deliveries.add((hook.tenant_id, hook.host_id), _Delivery(hook, event, named, now))
+    if outcome is None:
+        raise _refusal(hook, 403, "foreign_tenant", "a run of another tenant of the host", now)
     if isinstance(event, Refusal):
         raise _refusal(hook, 422, "event_refused", event.reason, now)
-    return _take_in(hook, host, event, now)
+    return answer({"outcome": outcome, "runId": event.run_id, "sequence": event.sequence})
 
 
 class _Around(msgspec.Struct, rename="camel"):
@@ -183,40 +187,75 @@ def _run_id_around(body: bytes) -> str:
     return told if isinstance(told, str) else ""
 
 
-def _host_allowing(hook: Hook, named: str | None, now: datetime) -> HostRef:
-    """The host, unless the delivery is about a run of another tenant of it (RFC 0093)."""
-    with tenant_scope(hook.tenant_id):
-        host = host_of(hook)
-        own = own_tenant(hook) if named is not None else None
-        if named is None or own is None or own == named:
-            return host
-        note_foreign_tenant(
-            tenant_id=hook.tenant_id,
-            host_id=hook.host_id,
-            subscription_id=hook.id,
-            own=own,
-            foreign=named,
-            noticed_at=now,
-        )
-    raise _refusal(hook, 403, "foreign_tenant", "a run of another tenant of the host", now)
+@dataclass(frozen=True, slots=True)
+class _Delivery:
+    hook: Hook
+    event: RunEvent | Refusal
+    named: str | None
+    received_at: datetime
 
 
-def _take_in(hook: Hook, host: HostRef, event: RunEvent, now: datetime) -> HttpResponse:
-    receipt = take_in(host, [event], received_at=now)
-    outcome = Outcome.ACCEPTED if receipt.accepted else Outcome.REPEATED
-    with tenant_scope(hook.tenant_id):
-        note_delivery(
-            tenant_id=hook.tenant_id,
-            subscription_id=hook.id,
-            outcome=outcome,
-            received_at=now,
-            reason="" if event.has_payload else "came without its payload",
-            run_id=event.run_id,
-            sequence=event.sequence,
-        )
-        if receipt.accepted:
-            follow_delivered_run(tenant_id=hook.tenant_id, host_id=hook.host_id, run_id=event.run_id)
-    return answer({"outcome": outcome, "runId": event.run_id, "sequence": event.sequence})
+def _store(key: tuple[int, int], deliveries: Sequence[_Delivery]) -> Sequence[Delivery.Outcome | None]:
+    tenant_id, _ = key
+    return in_transaction(tenant_id, lambda: _stored(deliveries))
+
+
+def _stored(deliveries: Sequence[_Delivery]) -> Sequence[Delivery.Outcome | None]:
+    """All that deliveries of one host change. None for one about a run of another tenant of the host (RFC 0093)."""
+    outcomes = [None if _is_foreign(one) else Outcome.REFUSED for one in deliveries]
+    taken = [
+        (place, one, one.event)
+        for place, one in enumerate(deliveries)
+        if outcomes[place] and isinstance(one.event, RunEvent)
+    ]
+    if not taken:
+        return outcomes
+    host, can_be_asked = host_of(deliveries[0].hook)
+    received_at = max(one.received_at for _, one, _ in taken)
+    added = add_events(host, [event for *_, event in taken], received_at, topics=["hosts"])
+    fresh = {id(event.body) for event in added.fresh}  # the body is the same one under another name of its run, too
+    for place, _, event in taken:
+        outcomes[place] = Outcome.ACCEPTED if id(event.body) in fresh else Outcome.REPEATED
+    if can_be_asked:
+        for run_id in dict.fromkeys(event.run_id for place, _, event in taken if outcomes[place] == Outcome.ACCEPTED):
+            follow_delivered_run(tenant_id=host.tenant_id, host_id=host.id, run_id=run_id)
+    # Last, since whatever else the subscriptions deliver waits from here on.
+    keep_deliveries(host.tenant_id, [_delivered(one, event, outcomes[place]) for place, one, event in taken])
+    return outcomes
+
+
+def _delivered(delivery: _Delivery, event: RunEvent, outcome: Delivery.Outcome | None) -> Delivered:
+    return Delivered(
+        subscription_id=delivery.hook.id,
+        outcome=outcome or Outcome.REFUSED,
+        received_at=delivery.received_at,
+        run_id=event.run_id,
+        sequence=event.sequence,
+        reason="" if event.has_payload else "came without its payload",
+    )
+
+
+def _is_foreign(delivery: _Delivery) -> bool:
+    """Notes it, too."""
+    hook, named = delivery.hook, delivery.named
+    own = own_tenant(hook) if named is not None else None
+    if named is None or own is None or own == named:
+        return False
+    note_foreign_tenant(
+        tenant_id=hook.tenant_id,
+        host_id=hook.host_id,
+        subscription_id=hook.id,
+        own=own,
+        foreign=named,
+        noticed_at=delivery.received_at,
+    )
+    return True
+
+
+_deliveries: Together[tuple[int, int], _Delivery, Delivery.Outcome | None] = Together(
+    _store, most=50, is_shared=lambda problem: isinstance(problem, OperationalError | InterfaceError)
+)
+"""By tenant and host. A host delivers over many connections at once; what comes at the same time is one transaction."""
 
 
 def _note(hook: Hook, outcome: Delivery.Outcome, now: datetime, *, reason: str = "", times: int = 1) -> None:

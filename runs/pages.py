@@ -40,14 +40,15 @@ class RunPage(Page):
     incidents_total: int
     events: tuple[EventRow, ...]
     matching: int
-    matching_is_estimate: bool
+    stored: int
+    first_place: int
     before: int | None
     after: int | None
-    last_row: int | None
     node: str
     type: str
     kind: str
     q: str
+    show: str
     nodes: tuple[Option, ...]
     types: tuple[Option, ...]
     kinds: tuple[Option, ...]
@@ -80,6 +81,17 @@ class FollowRow:
     last_event_at: datetime | None
     last_error: str
     retry_at: datetime | None
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostForm:
+    """What an admin may change. ``fingerprint`` is the credential's, "" without one, None for one that can not be
+    opened."""
+
+    has_origin: bool
+    following: bool
+    fingerprint: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +115,7 @@ class HostPage(Page):
     subscriptions: tuple[SubscriptionRow, ...]
     subscriptions_total: int
     webhook_form: WebhookForm | None
+    host_form: HostForm | None
     incidents: tuple[IncidentRow, ...]
     incidents_total: int
     runs: tuple[RunRow, ...]

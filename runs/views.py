@@ -4,27 +4,32 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from openwop_ui.live.fragments import render_page, wanted_fragment
+from openwop_ui.rest import dumps, json_response
 from openwop_ui.tenancy.access import TenantRequest, tenant_page
 from openwop_ui.tenancy.models import Role
 
 from . import queries
 from .domain.projection import project
 from .domain.storable import original
+from .host_pages import host_form
 from .models import Follow, Host
 from .pages import EventPage, FollowRow, HostListPage, HostPage, RunListPage, RunPage
-from .queries import EventDetail, EventFilter, EventsPage, RunFacts, RunFilter
+from .queries import NOTHING_LISTED, EventDetail, EventFilter, Listed, RunFacts, RunFilter, View
 from .queries.subscriptions import host_subscriptions
 from .webhook_pages import webhook_form
 
-RUN_FRAGMENTS = ("facts", "events", "earlier", "later", "detail")
+RUN_FRAGMENTS = ("facts", "incidents", "events", "listed", "detail")
 HOST_FRAGMENTS = ("facts", "follows", "subscriptions", "incidents", "rows")
 FOLLOWS_SHOWN = 50
+LIST_ROWS = 60
+MOST_LIST_ROWS = 300
+PINS = 12
 
 
 def may_upload(request: TenantRequest) -> bool:
@@ -80,33 +85,35 @@ def run_list(request: TenantRequest) -> HttpResponse:
 def run(request: TenantRequest, host: str, run: str) -> HttpResponse:
     facts = _run_or_404(request, host, run)
     fragment = wanted_fragment(request, RUN_FRAGMENTS)
-    wanted = EventFilter(
+    chosen = number(request, "seq")
+    event = _event(request, facts, chosen) if fragment in (None, "detail") else None
+    page = _run_page(request, facts, event, chosen, fragment)
+    if fragment == "incidents" and page.incidents_total == number(request, "known"):
+        # What is there may stand open.
+        return HttpResponse(status=204)
+    return render_page(request, "runs/run.html", page, fragments=RUN_FRAGMENTS)
+
+
+def event_filter(request: HttpRequest) -> EventFilter:
+    """What the URL narrows a run's events to, in the list and in the timeline alike."""
+    return EventFilter(
         node=request.GET.get("node", ""),
         type=request.GET.get("type", ""),
         kind=request.GET.get("kind", ""),
         q=request.GET.get("q", "").strip(),
+        show=request.GET.get("show", ""),
     )
-    chosen = number(request, "seq")
-    event = _event(request, facts, chosen) if fragment in (None, "detail") else None
-    page = _run_page(request, facts, wanted, _listed(request, facts, wanted, chosen, fragment), event, chosen, fragment)
-    return render_page(request, "runs/run.html", page, fragments=RUN_FRAGMENTS)
 
 
 def _run_page(
-    request: TenantRequest,
-    facts: RunFacts,
-    wanted: EventFilter,
-    listed: EventsPage,
-    event: EventDetail | None,
-    chosen: int | None,
-    fragment: str | None,
+    request: TenantRequest, facts: RunFacts, event: EventDetail | None, chosen: int | None, fragment: str | None
 ) -> RunPage:
     tenant = request.tenant.pk
+    wanted = event_filter(request)
     # A fragment that comes ten times a second asks for no more than it shows.
-    whole = fragment is None
-    incidents, incidents_total = queries.incidents(tenant, run=facts.pk, limit=20) if whole else ((), 0)
-    options = queries.filter_options(tenant, facts.pk) if whole else queries.NO_OPTIONS
-    matching, at_least = (facts.events, False) if wanted.is_empty else queries.count_matching(tenant, facts.pk, wanted)
+    shows_incidents = fragment in (None, "incidents")
+    incidents, incidents_total = queries.incidents(tenant, run=facts.pk, limit=20) if shows_incidents else ((), 0)
+    listed = NOTHING_LISTED if fragment in ("facts", "incidents", "detail") else _listed(request, facts, wanted, chosen)
     return RunPage(
         section="runs",
         topics=f"run:{facts.host}/{project(facts.run_id)}",
@@ -115,32 +122,36 @@ def _run_page(
         incidents=incidents,
         incidents_total=incidents_total,
         events=listed.events,
-        matching=matching,
-        matching_is_estimate=at_least,
+        matching=listed.matching,
+        stored=listed.stored,
+        first_place=listed.first_place,
         before=listed.before,
         after=listed.after,
-        last_row=listed.last_row,
         node=wanted.node,
         type=wanted.type,
         kind=wanted.kind,
         q=wanted.q,
-        nodes=options.nodes,
-        types=options.types,
-        kinds=options.kinds,
+        show=wanted.show,
+        nodes=listed.options.nodes,
+        types=listed.options.types,
+        kinds=listed.options.kinds,
         event=event,
         missing=chosen if chosen is not None and event is None else None,
     )
 
 
-def _listed(
-    request: TenantRequest, facts: RunFacts, wanted: EventFilter, chosen: int | None, fragment: str | None
-) -> EventsPage:
-    """The events that the URL asks for; none where the fragment shows none."""
-    if fragment in ("facts", "detail"):
-        return EventsPage((), None, None, None)
-    before, after = number(request, "before"), number(request, "after")
-    around = chosen if before is None and after is None else None
-    return queries.events_page(request.tenant.pk, facts.pk, wanted, before=before, after=after, around=around)
+def _listed(request: TenantRequest, facts: RunFacts, wanted: EventFilter, chosen: int | None) -> Listed:
+    """The events that the URL asks for: by their place, before or after a sequence, around the chosen one."""
+    return queries.listed(
+        request.tenant.pk,
+        facts.pk,
+        wanted,
+        at=number(request, "at"),
+        before=number(request, "before"),
+        after=number(request, "after"),
+        around=chosen,
+        limit=min(number(request, "n") or LIST_ROWS, MOST_LIST_ROWS),
+    )
 
 
 def _run_or_404(request: TenantRequest, host: str, run: str) -> RunFacts:
@@ -162,7 +173,7 @@ def _event(request: TenantRequest, facts: RunFacts, sequence: int | None) -> Eve
             "seq": sequence,
         },
     )
-    return queries.find_event(request.tenant.pk, facts.host, facts.pk, sequence, raw_href=raw)
+    return queries.find_event(request.tenant.pk, facts, sequence, raw_href=raw)
 
 
 @require_GET
@@ -195,19 +206,37 @@ def event_json(request: TenantRequest, host: str, run: str, seq: int) -> HttpRes
 @require_GET
 @tenant_page()
 def timeline(request: TenantRequest, host: str, run: str) -> HttpResponse:
+    """What the run page's timeline draws, with links to entries and to sub-workflow runs."""
     facts = _run_or_404(request, host, run)
-    drawn = queries.timeline(
-        request.tenant.pk,
-        facts,
+    first = number(request, "row") or 0
+    view = View(
         start=number(request, "from"),
         end=number(request, "to"),
         width=number(request, "width") or 1200,
+        axis="sequence" if request.GET.get("axis") == "sequence" else "time",
+        rows=(first, first + (number(request, "rows") or 60)),
+        pins=tuple(request.GET.getlist("pin")[:PINS]),
+        filter=event_filter(request),
+        overview=request.GET.get("overview") != "0",
     )
+    drawn = queries.timeline(request.tenant.pk, facts, view)
     for write in drawn["writes"]:
         write["href"] = _entry_href(request, facts.host, write["memoryRef"], write["memoryId"])
-    answer = JsonResponse(drawn)
-    answer["Cache-Control"] = "no-store"
-    return answer
+    for child in drawn.get("children", ()):
+        child["href"] = _run_href(request, facts.host, child["run"])
+    return json_response(dumps(drawn))
+
+
+@require_GET
+@tenant_page()
+def event_links(request: TenantRequest, host: str, run: str, seq: int) -> HttpResponse:
+    """What one event was caused by and what it led to, for the timeline to draw."""
+    facts = _run_or_404(request, host, run)
+    return json_response(dumps(queries.event_links(request.tenant.pk, facts.pk, seq)))
+
+
+def _run_href(request: TenantRequest, host: str, run: str) -> str:
+    return reverse("runs:run", kwargs={"tenant": request.tenant.slug, "host": host, "run": run})
 
 
 def _entry_href(request: TenantRequest, host: str, ref: str | None, memory_id: str | None) -> str | None:
@@ -255,6 +284,7 @@ def host(request: TenantRequest, host: str) -> HttpResponse:
         subscriptions=subscriptions,
         subscriptions_total=subscriptions_total,
         webhook_form=webhook_form(request, stored),
+        host_form=host_form(request, stored),
         incidents=incidents,
         incidents_total=incidents_total,
         runs=runs.rows,
@@ -269,11 +299,12 @@ def _follows(tenant: int, host: Host) -> tuple[tuple[FollowRow, ...], int]:
     rows = tuple(
         FollowRow(
             run_id=original(one.run_id),
-            phase=one.phase,
+            phase=one.phase if host.following else "paused",
             connected_since=one.connected_since,
             last_event_at=one.last_event_at,
             last_error=one.last_error,
-            retry_at=one.retry_at,
+            retry_at=one.retry_at if host.following else None,
+            paused=one.paused,
         )
         for one in shown
     )

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import wraps
 from uuid import UUID
 
-from django.contrib import messages
-from django.http import Http404, HttpResponse, HttpResponseBase
-from django.shortcuts import redirect
+from django.http import Http404
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods
 
-from openwop_ui.tenancy.access import TenantRequest, tenant_page
+from openwop_ui.tenancy.access import TenantRequest
 from openwop_ui.tenancy.models import Role
 from openwop_ui.tenancy.scope import tenant_scope
 
 from .domain.storable import original
-from .domain.webhooks import DIALECTS, BadSecret, Dialect, fingerprint
+from .domain.webhooks import DIALECTS, Dialect, fingerprint
+from .host_changes import changes_host, field
 from .models import Host, Subscription
 from .pages import WebhookForm
 from .queries import Option
@@ -55,45 +51,7 @@ DIALECT_WORDS = {
     "client-1": "First client libraries (openwop-Webhook-Signature: v1=…)",
 }
 MOST_EVENTS = 200
-LONGEST_ID = 512
 _EVENT_NAME = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._*-]{0,127}")
-
-Change = Callable[[TenantRequest, Host], str]
-
-
-def _changes_host(change: Change) -> Callable[..., HttpResponseBase]:
-    """``change`` does what was posted and says what it did, or raises with the words why not.
-
-    A GET leads to the host's page: that is where a login in between comes back to.
-    """
-
-    @require_http_methods(["GET", "POST"])
-    @tenant_page(role=Role.ADMIN, scoped=False)
-    @wraps(change)
-    def view(request: TenantRequest, host: str) -> HttpResponse:
-        with tenant_scope(request.tenant.pk):
-            stored = Host.objects.filter(tenant_id=request.tenant.pk, slug=host).first()
-        if stored is None:
-            raise Http404("No such host.")
-        if request.method == "POST":
-            try:
-                messages.success(request, change(request, stored))
-            except (RegistrationProblem, NotPossible, BadSecret) as problem:
-                messages.error(request, _sentence(str(problem)))
-        return _back(request, host)
-
-    return view
-
-
-def _back(request: TenantRequest, host: str) -> HttpResponse:
-    page = reverse("runs:host", kwargs={"tenant": request.tenant.slug, "host": host})
-    if request.htmx:
-        return HttpResponse(status=204, headers={"HX-Redirect": page})
-    return redirect(page)
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith((".", ")")) else f"{text[:1].upper()}{text[1:]}."
 
 
 def webhook_form(request: TenantRequest, host: Host) -> WebhookForm | None:
@@ -108,7 +66,7 @@ def webhook_form(request: TenantRequest, host: Host) -> WebhookForm | None:
     )
 
 
-@_changes_host
+@changes_host
 def register_webhook(request: TenantRequest, host: Host) -> str:
     target = target_of(host)
     dialect, events = _dialect(request), _events(request)
@@ -123,7 +81,7 @@ def register_webhook(request: TenantRequest, host: Host) -> str:
             events=events,
             dialect=dialect,
             secret=secret,
-            tenant=_field(request, "tenant"),
+            tenant=field(request, "tenant"),
         )
     except RegistrationProblem:
         discard_subscription(host.tenant_id, subscription.pk)
@@ -134,26 +92,26 @@ def register_webhook(request: TenantRequest, host: Host) -> str:
     return "Registered. The host delivers to this site from now on."
 
 
-@_changes_host
+@changes_host
 def adopt_webhook(request: TenantRequest, host: Host) -> str:
     """For a webhook that is registered by hand: the address is made here, the secret is pasted now or later."""
-    secret = _field(request, "secret")
-    open_subscription(ref(host), dialect=_dialect(request).name, secret=secret, remote_id=_field(request, "remote_id"))
+    secret = field(request, "secret")
+    open_subscription(ref(host), dialect=_dialect(request).name, secret=secret, remote_id=field(request, "remote_id"))
     return "Made. Register its address on the host" + (
         "." if secret else ", then paste the secret that the host gives you."
     )
 
 
-@_changes_host
+@changes_host
 def paste_secret(request: TenantRequest, host: Host) -> str:
-    secret = _field(request, "secret")
+    secret = field(request, "secret")
     if not secret:
         raise NotPossible("there is no secret in the field")
     add_secret(host.tenant_id, _subscription(request, host).pk, secret)
     return "Added. The secrets before it stay live until you remove them."
 
 
-@_changes_host
+@changes_host
 def rotate_secret(request: TenantRequest, host: Host) -> str:
     """Has the host sign with a new secret of ours, which is live here before the host hears of it."""
     subscription = _subscription(request, host)
@@ -171,17 +129,17 @@ def rotate_secret(request: TenantRequest, host: Host) -> str:
     return "The host signs with a new secret. Remove the old one when deliveries come signed with the new one only."
 
 
-@_changes_host
+@changes_host
 def forget_secret(request: TenantRequest, host: Host) -> str:
-    remove_secret(host.tenant_id, _subscription(request, host).pk, _field(request, "fingerprint"))
+    remove_secret(host.tenant_id, _subscription(request, host).pk, field(request, "fingerprint"))
     return "Removed. What is signed with that secret is refused."
 
 
-@_changes_host
+@changes_host
 def end_webhook(request: TenantRequest, host: Host) -> str:
     """Unregisters it on the host where this side knows it there; with ``here``, ends it on this side alone."""
     subscription = _subscription(request, host)
-    told = bool(subscription.remote_id and host.origin and not _field(request, "here"))
+    told = bool(subscription.remote_id and host.origin and not field(request, "here"))
     if told:
         unregister(target_of(host), subscription=subscription.pk, remote_id=original(subscription.remote_id))
     end_subscription(host.tenant_id, subscription.pk)
@@ -190,7 +148,7 @@ def end_webhook(request: TenantRequest, host: Host) -> str:
 
 def _subscription(request: TenantRequest, host: Host) -> Subscription:
     try:
-        wanted = UUID(_field(request, "subscription"))
+        wanted = UUID(field(request, "subscription"))
     except ValueError:
         raise Http404("No such webhook.") from None
     with tenant_scope(host.tenant_id):
@@ -201,7 +159,7 @@ def _subscription(request: TenantRequest, host: Host) -> Subscription:
 
 
 def _dialect(request: TenantRequest) -> Dialect:
-    dialect = DIALECTS.get(_field(request, "dialect"))
+    dialect = DIALECTS.get(field(request, "dialect"))
     if dialect is None:
         raise NotPossible("choose how the host signs")
     return dialect
@@ -215,13 +173,6 @@ def _events(request: TenantRequest) -> list[str]:
     if len(names) > MOST_EVENTS:
         raise NotPossible(f"more than {MOST_EVENTS} events")
     return names
-
-
-def _field(request: TenantRequest, name: str) -> str:
-    given = request.POST.get(name, "").strip()
-    if len(given) > LONGEST_ID:
-        raise NotPossible(f"{name.replace('_', ' ')}: more than {LONGEST_ID} characters")
-    return given
 
 
 def _address(request: TenantRequest, subscription: Subscription) -> str:

@@ -22,14 +22,18 @@ memory attribution is stable under replay
 redaction markers of agent memory are shown and counted
     runs/domain/test_memory_read.py::test_redaction_markers_are_counted_and_shown_as_they_are
     ledger/domain/test_observing.py::test_markers_are_set_apart_from_the_text
+    ledger/test_run_secrets.py::test_h_agent_memory_redaction_contract
+    ledger/test_run_secrets.py::test_the_canary_is_nowhere
 agent memory expires
     runs/domain/test_memory_read.py::test_an_entry_past_its_time_is_not_shown
     ledger/test_observations.py::test_an_entry_expires_to_the_millisecond
     ledger/test_observations.py::test_content_that_was_put_comes_out_again_until_its_time_is_past
+    ledger/test_memory_api.py::test_h_agent_memory_ttl_expiry
 agent memory is isolated between tenants
     runs/domain/test_memory_read.py::test_h_agent_memory_cross_tenant_isolation_control_then_nothing
     ledger/test_observations.py::test_another_tenant_sees_nothing_of_it
     ledger/test_observations.py::test_row_security_keeps_tenants_apart
+    ledger/test_memory_api.py::test_h_agent_memory_cross_tenant_isolation
 memory compaction keeps its lineage and brings no secret back
     ledger/test_queries.py::test_a_compaction_that_names_its_sources
     ledger/test_queries.py::test_tags_say_what_the_event_of_the_same_run_does_not
@@ -55,6 +59,9 @@ webhook delivery is durable: at least once, in any order
     runs/test_hooks.py::test_a_gap_shows_and_closes
     runs/domain/test_contradictions.py::test_h_v2_webhook_durable_delivery_gap_flagged_then_closed
 a dead letter carries no payload and is filled from the host
+    runs/follower/test_dead_letters.py::test_h_dead_letter_read_carries_no_payload_shapes
+    runs/follower/test_dead_letters.py::test_a_run_that_only_a_dead_letter_names_is_read
+    runs/test_dead_letters.py::test_they_are_counted_once_and_their_runs_are_read
     runs/test_hooks.py::test_what_came_without_its_payload_is_read_from_the_host
     runs/test_hooks.py::test_what_came_without_its_payload_is_completed_by_a_later_delivery
 what a replay delivers again fires nothing twice
@@ -79,6 +86,9 @@ debug bundles, whole and truncated
     runs/test_imports.py::test_a_cut_bundle_is_told_in_words_and_mended_by_the_whole_one
     runs/test_imports.py::test_a_count_that_is_smaller_contradicts_the_bundle
 secrets leak through no payload, bundle or credential
+    test_nothing_secret_is_kept.py::test_content_secrets_and_tokens_in_any_field_are_found_nowhere
+    test_nothing_secret_is_kept.py::test_the_looks_find_what_is_there
+    runs/domain/test_quarantine.py::test_keys_go_from_every_event_wherever_they_stand
     runs/test_imports.py::test_what_may_not_be_stored_is_found_nowhere
     runs/test_imports.py::test_the_scan_for_what_may_not_be_stored_finds_what_is
     runs/domain/test_bundle.py::test_h_secret_leakage_debug_bundle_nothing_secret_around_the_events
@@ -143,6 +153,7 @@ poll bodies in three shapes
     runs/domain/test_poll.py::test_body_in_every_spelling
     runs/domain/test_poll.py::test_recorded_answers
 a cause that one channel names and another leaves out
+    runs/test_richer_copies.py::test_labels_that_one_channel_leaves_out_are_shown_from_the_other
     runs/test_contract_rows.py::test_a_copy_that_names_no_cause_is_the_same_event
     runs/test_contract_rows.py::test_a_recorded_stream_that_names_fewer_causes_contradicts_nothing
 divergences of replays in three shapes
@@ -154,6 +165,7 @@ results in output, outputs or nowhere, errors that are a code
     runs/test_contract_rows.py::test_a_result_in_any_shape_ends_its_node
     runs/domain/test_snapshots.py::test_error_code
 a node in the envelope, in the payload or nowhere
+    runs/test_richer_copies.py::test_a_node_that_one_channel_leaves_out_attributes_the_write
     runs/domain/test_normalise.py::test_node_of_the_envelope_comes_first
     runs/domain/test_attribution.py::test_node_coverage
     ledger/domain/test_reading.py::test_the_node_is_that_of_the_payload_before_that_of_the_envelope
@@ -213,6 +225,8 @@ deliveries crossed tenants, or came after removal
     runs/test_hooks.py::test_a_run_of_another_tenant_than_the_hosts_runs_is_refused
     runs/test_hooks.py::test_after_its_end_an_address_answers_as_one_that_never_was
 dead letters without content
+    runs/test_dead_letters.py::test_an_event_that_is_here_needs_no_reading
+    runs/follower/test_dead_letters.py::test_a_webhook_that_is_gone_holds_nothing_up
     runs/test_hooks.py::test_what_came_without_its_payload_is_read_from_the_host
     runs/follower/test_follow_run.py::test_copies_without_payload_are_completed_at_the_end
 an owner of the first major on the second
@@ -231,6 +245,8 @@ a pause starts its node again
     runs/domain/test_folding.py::test_start_again_after_a_suspension_is_the_same_attempt
     runs/domain/test_contradictions.py::test_table
 bare ids, and ids projected twice
+    runs/test_aliases.py::test_the_second_name_adds_to_the_run_of_the_first
+    runs/test_aliases.py::test_every_door_and_link_takes_either
     runs/domain/test_webhooks.py::test_a_run_that_the_event_spells_longer
     runs/domain/test_projection.py::test_every_identifier_comes_back
     runs/follower/test_follow_run.py::test_a_run_of_the_first_major_goes_on_under_its_bound_id

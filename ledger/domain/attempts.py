@@ -293,6 +293,9 @@ _STEPS: Mapping[str, Callable[[Log, LogEvent], None]] = {
     **dict.fromkeys(("run.completed", "run.failed", "run.cancelled"), Log.run_ended),
 }
 
+TYPES = tuple(_STEPS)
+"""The types of the events that receipts rest on."""
+
 _VERDICTS = ("decision", "outcome", "verdict", "action", "approved", "response", "resolution", "value", "resumeValue")
 _YES = frozenset(("approve", "approved", "accept", "accepted", "grant", "granted", "allow", "allowed", "yes", "true"))
 _NO = frozenset(("reject", "rejected", "deny", "denied", "refuse", "refused", "decline", "declined", "no", "false"))

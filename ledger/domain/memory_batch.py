@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from runs.domain import credentials
 from runs.domain.event import Refusal
 from runs.domain.memory_read import LONGEST_TAG, MemoryEntry, read_memory_entry
 from runs.domain.moments import read_timestamp
@@ -46,6 +47,8 @@ def read_batch(body: bytes, *, memory_ref: str | None = None) -> Batch:
     ref, listed = told.get("memoryRef"), told.get("entries")
     if not isinstance(ref, str) or not 0 < len(ref) <= LONGEST_ADDRESS:
         raise NotABatch("memoryRef", f"is not a text of 1 to {LONGEST_ADDRESS} characters")
+    if credentials.is_in(ref, an_id=True):
+        raise NotABatch("memoryRef", "has the shape of a credential")
     if not isinstance(listed, list):
         raise NotABatch("entries", "is no array")
     if len(listed) > MOST_ENTRIES:

@@ -16,8 +16,8 @@ from typing import Literal
 
 from runs.domain.memory_read import REDACTED, MemoryEntry
 
-Outcome = Literal["content", "gone"]
-State = Literal["announced", "stored", "expired", "gone"]
+Outcome = Literal["content", "gone", "deleted", "erased"]
+State = Literal["announced", "stored", "expired", "gone", "deleted", "erased"]
 
 EXCERPT = 300
 """Characters of a content that lists show and search."""
@@ -40,7 +40,10 @@ until an event says that it was written again."""
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """An entry as it was found. Texts are the host's, exactly; "gone" means no longer readable, not deleted."""
+    """An entry as it was found. Texts are the host's, exactly; "gone" means no longer readable, not deleted.
+
+    "deleted" and "erased" are not found but done here, by whoever has the right to.
+    """
 
     outcome: Outcome
     content: str | None = None
@@ -82,6 +85,8 @@ class Sight:
 
 
 GONE = Sight("gone")
+DELETED = Sight("deleted")
+ERASED = Sight("erased")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,10 @@ def state_of(outcome: str | None, expires_at: datetime | None, now: datetime) ->
     it was found gone before: what is taken away early has not expired."""
     if outcome is None:
         return "announced"
+    if outcome == "deleted":
+        return "deleted"
+    if outcome == "erased":
+        return "erased"
     if expires_at is not None and expires_at <= now:
         return "expired"
     return "stored" if outcome == "content" else "gone"

@@ -16,7 +16,7 @@ from uuid import UUID, uuid5
 
 import orjson
 
-READER = 1
+READER = 2
 """Version of this reading. Another one means that the log is read again."""
 
 TYPES = ("memory.written", "memory.compacted", "agent.memory.consolidated")

@@ -55,6 +55,7 @@ class Reason(StrEnum):
     TRANSPORT_FAILURE = "transport_failure"
     UNPARSEABLE = "unparseable"
     TRUNCATED = "truncated"
+    WITHHELD = "withheld"
     DECIDED_WITHOUT_OUTCOME = "decided_without_outcome"
     CONTRADICTION = "contradiction"
 
@@ -129,8 +130,19 @@ def classify(
 ) -> Receipts:
     """`events` of one run in any order; one that comes twice counts once."""
     known = {event.sequence: event for event in events}
+    return classify_in_order((known[sequence] for sequence in sorted(known)), run=run, tools=tools, stored=stored)
+
+
+def classify_in_order(
+    events: Iterable[LogEvent],
+    *,
+    run: str,
+    tools: MemoryTools | None = None,
+    stored: Iterable[StoredEntry] = (),
+) -> Receipts:
+    """The same for events that come in the order of their sequence and once each: none of them is held."""
     log = Log(run, tools or MemoryTools())
-    for _, event in sorted(known.items()):
+    for event in events:
         log.read(event)
     log.link_writes()
     shown: dict[str | None, set[str]] = defaultdict(set)

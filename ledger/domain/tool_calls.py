@@ -13,10 +13,12 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
-from ledger.domain.canonical import NotCanonical, canonical_bytes, payload_hash
+from ledger.domain.canonical import NotCanonical, payload_hash, require_canonical
 from ledger.domain.scopes import TYPE, Scope, ScopeError, is_empty, read_scope, without_empty
+from runs.domain.withheld import is_withheld
 
 VERSION = "tool-calls-1"
 
@@ -99,6 +101,8 @@ _BESIDE = ("agent_identity", "agentIdentity", "agent_id", "agentId", "scope_type
 
 def _arguments(payload: Mapping[str, Any]) -> dict[str, Any] | None:
     raw = next((payload[name] for name in _ARGUMENTS if payload.get(name) is not None), None)
+    if is_withheld(raw):
+        return None
     parsed = parse_json(raw) if isinstance(raw, str) else raw
     return dict(parsed) if isinstance(parsed, Mapping) else None
 
@@ -118,8 +122,20 @@ def _scope(raw: Mapping[str, Any]) -> Scope | None:
     outer = {name: raw[name] for name in _BESIDE if not is_empty(raw.get(name))}
     if any(not is_empty(inner.get(name)) and inner[name] != member for name, member in outer.items()):
         return None
+    members = {**inner, **outer}
+    is_short = len(members) <= 8 and all(isinstance(text, str) and len(text) <= 64 for text in members.values())
+    return _short_scope(tuple(members.items())) if is_short else _read_scope(members)
+
+
+@lru_cache(4096)
+def _short_scope(members: tuple[tuple[str, str], ...]) -> Scope | None:
+    """The calls of a run have a few scopes between them."""
+    return _read_scope(dict(members))
+
+
+def _read_scope(members: Mapping[str, Any]) -> Scope | None:
     try:
-        return read_scope({**inner, **outer})
+        return read_scope(members)
     except ScopeError:
         return None
 
@@ -139,7 +155,7 @@ def _digest(run: str, tool: str, arguments: Mapping[str, Any] | None, args_hash:
 
 
 def _asked(arguments: Mapping[str, Any]) -> Any:
-    canonical_bytes(arguments)
+    require_canonical(arguments)
     scope = _scope(arguments)
     rest = {name: value for name, value in arguments.items() if name not in ("scope", *_BESIDE)}
     return None if scope is None else [without_empty(rest), scope.members]
@@ -156,6 +172,7 @@ class Said(StrEnum):
     TRANSPORT_FAILURE = "transport_failure"
     UNPARSEABLE = "unparseable"
     TRUNCATED = "truncated"
+    WITHHELD = "withheld"
     NO_ADDRESS = "no_address"
 
 
@@ -176,9 +193,10 @@ def read_answer(payload: Mapping[str, Any]) -> Answer:
     if isinstance(status, str) and status in _STATUSES:
         return Answer(_STATUSES[status])
     if not is_empty(payload.get("error")):
-        return Answer(_error(payload["error"]))
+        return Answer(Said.WITHHELD if is_withheld(payload["error"]) else _error(payload["error"]))
     outcome = next((payload[name] for name in _OUTCOMES if payload.get(name) is not None), None)
-    answer = _read_outcome(outcome, is_cut=payload.get("truncated") is True)
+    is_cut = payload.get("truncated") is True
+    answer = Answer(Said.WITHHELD) if is_withheld(outcome) else _read_outcome(outcome, is_cut=is_cut)
     is_error = status == "error" and answer.said is not Said.TRANSPORT_FAILURE
     return Answer(Said.ERROR) if is_error else answer
 

@@ -12,6 +12,9 @@ from typing import ClassVar
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
+CLOCK = models.Func(function="clock_timestamp", output_field=models.DateTimeField())
+"""The time at which a row is made, and not that at which its transaction began."""
+
 
 class MemoryScope(models.Model):
     """One memory ref of one host, and how many entries events name in it. Its id is derived from both."""
@@ -51,6 +54,9 @@ class MemoryEntry(models.Model):
             models.Index(fields=["tenant_id", "host_id", "-last_at"], name="entry_by_host"),
             # By id and not by name: a memory ref may be longer than an index takes.
             models.Index(fields=["tenant_id", "scope_id", "-last_at", "-id"], name="entry_by_scope"),
+            models.Index(
+                fields=["tenant_id", "-last_at", "-id"], condition=models.Q(write_count=0), name="entry_without_write"
+            ),
         ]
 
 
@@ -71,6 +77,11 @@ class MemoryWrite(models.Model):
         indexes: ClassVar = [
             models.Index(fields=["tenant_id", "entry_id", "-occurred_at"], name="write_by_entry"),
             models.Index(fields=["tenant_id", "-occurred_at"], name="write_by_time"),
+            models.Index(
+                fields=["tenant_id", "-occurred_at", "-run_id", "-sequence"],
+                condition=models.Q(node_id__isnull=True),
+                name="write_without_node",
+            ),
         ]
 
 
@@ -96,7 +107,14 @@ class Merge(models.Model):
     occurred_at = models.DateTimeField()
 
     class Meta:
-        indexes: ClassVar = [models.Index(fields=["tenant_id", "output_id"], name="merge_by_output")]
+        indexes: ClassVar = [
+            models.Index(fields=["tenant_id", "output_id"], name="merge_by_output"),
+            models.Index(
+                fields=["tenant_id", "-occurred_at", "-run_id", "-sequence"],
+                condition=models.Q(sources_named=False),
+                name="merge_without_sources",
+            ),
+        ]
 
 
 class MergeSource(models.Model):
@@ -149,16 +167,22 @@ class Observation(models.Model):
     Append-only, and numbered per entry. It names the entry by its address, so that an entry which no event speaks of
     outlives the derived rows. Finding the same again is no row: ``ContentState.seen_at`` tells of it, and the next
     different observation takes that time over into ``unchanged_until``, which is about the one before it.
+
+    Entries that this ledger keeps itself are put, deleted and erased ``HERE``. ``recorded_at`` is when the row was
+    made, null for rows from before there was such a time.
     """
 
     class Outcome(models.TextChoices):
         CONTENT = "content"
         GONE = "gone"
+        DELETED = "deleted"
+        ERASED = "erased"
 
     class Source(models.TextChoices):
         READ = "read"
         PUSH = "push"
         IMPORT = "import"
+        HERE = "here"
 
     pk = models.CompositePrimaryKey("tenant_id", "entry_id", "number")
     tenant_id = models.BigIntegerField()
@@ -170,6 +194,7 @@ class Observation(models.Model):
     outcome = models.TextField(choices=Outcome.choices)
     source = models.TextField(choices=Source.choices)
     observed_at = models.DateTimeField()
+    recorded_at = models.DateTimeField(null=True, db_default=CLOCK)
     unchanged_until = models.DateTimeField(null=True)
     content = models.TextField(null=True)  # noqa: DJ001 - null says that none came, "" is a content
     digest = models.BinaryField(max_length=32, null=True)

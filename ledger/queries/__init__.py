@@ -9,6 +9,8 @@ from .observations import EntryContent, HostReading, ObservationRow, entry_conte
 from .paging import PAGE, BrokenCursor
 from .rows import (
     ANNOUNCED,
+    DELETED,
+    ERASED,
     EXPIRED,
     GONE,
     STATES,
@@ -26,6 +28,8 @@ from .writes import entry_writes, find_entry, latest_writes
 
 __all__ = [
     "ANNOUNCED",
+    "DELETED",
+    "ERASED",
     "EXPIRED",
     "GONE",
     "PAGE",

@@ -15,7 +15,21 @@ from runs.queries import Option, like, percent
 
 from ..domain.observing import state_of
 from .paging import PAGE, Keyset, Order, Row, moment, page_of, rows_of, uuid
-from .rows import ANNOUNCED, EXPIRED, GONE, STATES, STORED, TAGS, EntryList, EntryRow, maybe, originals
+from .repeats import OF_ENTRY, repeated_writes
+from .rows import (
+    ANNOUNCED,
+    DELETED,
+    ERASED,
+    EXPIRED,
+    GONE,
+    STATES,
+    STORED,
+    TAGS,
+    EntryList,
+    EntryRow,
+    maybe,
+    originals,
+)
 
 COUNTED = 100_000
 """Entries that match a filter are counted up to here, unless their memory refs know their number."""
@@ -45,7 +59,8 @@ class EntryFilter:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """``attributed`` is the share, in per cent, of the writes whose event names a node."""
+    """``attributed`` is the share, in per cent, of the writes whose event names a node. What forks tell again of their
+    sources' writes is none."""
 
     entries: int
     writes: int
@@ -61,6 +76,8 @@ def totals(tenant_id: int) -> Totals:
         """,
         {"tenant": tenant_id},
     )
+    repeats, attributed_repeats = repeated_writes(tenant_id)
+    writes, attributed = writes - repeats, attributed - attributed_repeats
     return Totals(entries=entries, writes=writes, attributed=percent(attributed, writes))
 
 
@@ -92,8 +109,8 @@ def state_options(tenant_id: int, total: int, *, now: datetime) -> tuple[Option,
     """The states an entry can be in, with the number of those in each where few enough were seen to count them."""
     found = rows_of(
         """
-        SELECT CASE WHEN s.expires_at <= %(now)s THEN %(expired)s WHEN s.outcome = 'gone' THEN %(gone)s
-                ELSE %(stored)s END, count(*)
+        SELECT CASE WHEN s.outcome IN ('deleted', 'erased') THEN s.outcome WHEN s.expires_at <= %(now)s THEN %(expired)s
+                WHEN s.outcome = 'gone' THEN %(gone)s ELSE %(stored)s END, count(*)
         FROM (SELECT outcome, expires_at FROM ledger_contentstate
             WHERE tenant_id = %(tenant)s AND outcome IS NOT NULL LIMIT %(most)s) AS s
         GROUP BY 1
@@ -105,7 +122,12 @@ def state_options(tenant_id: int, total: int, *, now: datetime) -> tuple[Option,
     if seen > NEAR:
         return tuple(Option(state, state, None) for state in STATES)
     counts[ANNOUNCED] = max(0, total - seen)
-    return tuple(Option(state, state, counts.get(state, 0)) for state in STATES)
+    # The last two are only there where something is done with entries here.
+    return tuple(
+        Option(state, state, counts.get(state, 0))
+        for state in STATES
+        if state in counts or state not in (DELETED, ERASED)
+    )
 
 
 _BY_LAST_WRITE = Order(
@@ -181,10 +203,18 @@ _IN_STATE: Mapping[str, str] = {
     # As domain.observing.state_of tells them apart.
     ANNOUNCED: f"NOT EXISTS ({_SEEN} AND s.outcome IS NOT NULL)",
     STORED: f"EXISTS ({_SEEN} AND s.outcome = 'content' AND {_LIVES})",
-    EXPIRED: f"EXISTS ({_SEEN} AND s.outcome IS NOT NULL AND s.expires_at <= %(now)s)",
+    EXPIRED: f"EXISTS ({_SEEN} AND s.outcome IN ('content', 'gone') AND s.expires_at <= %(now)s)",
     GONE: f"EXISTS ({_SEEN} AND s.outcome = 'gone' AND {_LIVES})",
+    DELETED: f"EXISTS ({_SEEN} AND s.outcome = 'deleted')",
+    ERASED: f"EXISTS ({_SEEN} AND s.outcome = 'erased')",
 }
 _WRITTEN = "SELECT FROM ledger_memorywrite w WHERE w.tenant_id = %(tenant)s AND w.entry_id = e.id"
+# Tags of what is kept here are part of it: they are hidden with its content.
+_KEPT = f"""
+    SELECT FROM ledger_ownput p
+    JOIN ledger_contentstate s ON s.tenant_id = p.tenant_id AND s.entry_id = p.entry_id
+    WHERE p.tenant_id = %(tenant)s AND p.entry_id = e.id AND s.outcome = 'content' AND {_LIVES}
+"""  # noqa: S608 - constants
 
 
 def _where(tenant_id: int, filter: EntryFilter, scopes: Sequence[_Scope] | None) -> tuple[str, dict[str, Any]]:
@@ -204,7 +234,9 @@ def _where(tenant_id: int, filter: EntryFilter, scopes: Sequence[_Scope] | None)
     if filter.agent:
         conditions.append(f"EXISTS ({_WRITTEN} AND w.agent_id = %(agent)s)")
     if filter.tag:
-        conditions.append(f"EXISTS ({_WRITTEN} AND %(tag)s = ANY (w.tags))")
+        conditions.append(
+            f"(EXISTS ({_WRITTEN} AND %(tag)s = ANY (w.tags)) OR EXISTS ({_KEPT} AND %(tag)s = ANY (p.tags)))"
+        )
     if filter.state:
         conditions.append(_IN_STATE.get(filter.state, "false"))
     return " AND ".join(conditions), {
@@ -234,6 +266,7 @@ _SIGNED = """(
 """
 
 
+_LABELLED = """array_to_string(p.tags, chr(10)) COLLATE "C" ILIKE ANY (%(likes)s)"""
 _READS = f"""s.excerpt COLLATE "C" ILIKE ANY (%(likes)s) AND {_LIVES}"""
 
 
@@ -311,6 +344,7 @@ class _Search(_Reading):
         matching = (
             f"SELECT e.*, count(*) OVER () AS matches FROM near e"  # noqa: S608
             f" WHERE {_NAMED} OR EXISTS ({_WRITTEN} AND {_SIGNED} OFFSET 0) OR EXISTS ({_SEEN} AND {_READS} OFFSET 0)"
+            f" OR EXISTS ({_KEPT} AND {_LABELLED} OFFSET 0)"
             f" {page.order} LIMIT %(most)s"
         )
         return rows_of(
@@ -348,6 +382,11 @@ class _Search(_Reading):
                 SELECT e.id FROM ledger_contentstate s
                 JOIN ledger_memoryentry e ON e.tenant_id = s.tenant_id AND e.id = s.entry_id
                 WHERE s.tenant_id = %(tenant)s AND {_READS} AND {self.where}
+                UNION
+                SELECT e.id FROM ledger_ownput p
+                JOIN ledger_contentstate s ON s.tenant_id = p.tenant_id AND s.entry_id = p.entry_id
+                JOIN ledger_memoryentry e ON e.tenant_id = p.tenant_id AND e.id = p.entry_id
+                WHERE p.tenant_id = %(tenant)s AND s.outcome = 'content' AND {_LIVES} AND {_LABELLED} AND {self.where}
                 LIMIT %(counted)s)
             SELECT d.*, counted.hits FROM (SELECT count(*) AS hits FROM hit) AS counted
             LEFT JOIN ({_described(listed, page.order)}) AS d ON true
@@ -362,9 +401,12 @@ class _Search(_Reading):
 def _described(entries: str, order: str, *, further: str = "") -> str:
     """Entries with their host, their last write and how their content stands, in their order."""
     return f"""
-        SELECT e.id, e.last_at, h.slug, e.memory_ref, e.memory_id, e.write_count,
-            l.node_id, l.agent_id, l.run, l.sequence, l.occurred_at, l.tags[1:{TAGS}] AS tags, d.writers,
-            h.memory_route <> '' AS is_read, s.outcome, s.excerpt, s.expires_at AS content_expires_at{further}
+        SELECT e.id, e.last_at, h.slug, e.memory_ref, e.memory_id, e.write_count - again.repeats,
+            l.node_id, l.agent_id, l.run, l.sequence, l.occurred_at,
+            (coalesce(l.tags, CASE WHEN s.outcome = 'content' AND {_LIVES} THEN p.tags END))[1:{TAGS}] AS tags,
+            d.writers,
+            h.memory_route <> '' AS is_read, s.outcome, s.excerpt, s.expires_at AS content_expires_at,
+            p.key_name, p.created_at AS put_at{further}
         FROM ({entries}) AS e
         JOIN runs_host h ON h.tenant_id = e.tenant_id AND h.id = e.host_id
         LEFT JOIN LATERAL (
@@ -379,14 +421,16 @@ def _described(entries: str, order: str, *, further: str = "") -> str:
                 WHERE e.write_count > 1 AND w.tenant_id = e.tenant_id AND w.entry_id = e.id
                     AND (w.node_id IS NOT NULL OR w.agent_id IS NOT NULL)) AS pairs
         ) d ON true
+        CROSS JOIN LATERAL ({OF_ENTRY}) AS again
         LEFT JOIN ledger_contentstate s ON s.tenant_id = e.tenant_id AND s.entry_id = e.id
+        LEFT JOIN ledger_ownput p ON p.tenant_id = e.tenant_id AND p.entry_id = e.id
         {order}
     """  # noqa: S608 - constants
 
 
 def _entry_row(row: Sequence[Any], now: datetime) -> EntryRow:
     pk, _, host, ref, memory_id, writes, node, agent, run, sequence, at, tags, writers = row[:13]
-    is_read, outcome, excerpt, expires_at = row[13:17]
+    is_read, outcome, excerpt, expires_at, put_by, put_at = row[13:19]
     state = state_of(outcome, expires_at, now)
     shown = maybe(excerpt) if state in (STORED, GONE) else None
     return EntryRow(
@@ -407,6 +451,8 @@ def _entry_row(row: Sequence[Any], now: datetime) -> EntryRow:
         last_write_at=at,
         state=state,
         expires_at=expires_at if state == STORED else None,
+        put_by=maybe(put_by),
+        put_at=put_at,
     )
 
 
@@ -418,6 +464,8 @@ def _unseen(state: str, excerpt: str | None, *, is_read: bool) -> str:
         return "hidden: its time is past"
     if state == GONE:
         return "no longer readable"
+    if state in (DELETED, ERASED):
+        return f"{state} here"
     return "blank" if excerpt == "" else "not shown in lists: no text, or one that looks like a key"
 
 

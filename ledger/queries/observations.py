@@ -12,8 +12,9 @@ from runs.domain.memory_read import Inferred, infer
 from runs.domain.storable import original, storable
 
 from ..domain.observing import Part, compare_lines, parts_of
+from .own_memory import Act, acts_of
 from .paging import rows_of
-from .rows import EXPIRED, GONE, EntryFacts, originals
+from .rows import GONE, OVER, EntryFacts, originals
 
 SHOWN = 100_000
 """Characters of an entry's content that its page shows."""
@@ -63,7 +64,7 @@ class EntryContent:
 
     ``gone_at`` is when it was first found gone, where it is. ``error`` is why the last attempt to read it failed; it
     says nothing about the entry. ``inferred`` is what its tags hint at, which is no more than that; ``known_runs`` are
-    those of the runs named there that there are.
+    those of the runs named there that there are. ``acts`` are what was done with it here.
     """
 
     shown: ObservationRow | None
@@ -77,6 +78,7 @@ class EntryContent:
     retry_at: datetime | None
     inferred: Inferred | None
     known_runs: frozenset[str]
+    acts: tuple[Act, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def entry_content(
     looks = entry.looks
     found, ended = _page(tenant_id, entry, before)
     until = [ended, *(row[_UNCHANGED_UNTIL] for row in found)]
-    is_over = entry.state == EXPIRED
+    is_over = entry.state in OVER
     rows = tuple(
         _row(row, older, end, now, is_over=is_over)
         for row, older, end in zip(found, [*found[1:], None], until, strict=False)
@@ -120,6 +122,7 @@ def entry_content(
         retry_at=looks.next_at if looks.error and entry.is_read else None,
         inferred=inferred,
         known_runs=_known_runs(tenant_id, entry.host_pk, inferred.run_ids) if inferred else frozenset(),
+        acts=acts_of(tenant_id, entry.pk) if looks.total else (),
     )
 
 
@@ -215,9 +218,12 @@ def _row(
     )
 
 
+_ENDS = {"gone": "no longer readable", "deleted": "deleted", "erased": "erased"}
+
+
 def _changes(row: Sequence[Any], older: Sequence[Any]) -> list[str]:
-    if row[1] == "gone":
-        return ["no longer readable"]
+    if row[1] != "content":
+        return [_ENDS[row[1]]]
     if older[1] == "gone":
         return ["readable again"]
     told = [_text_change(row, older)] if bytes(row[7] or b"") != bytes(older[7] or b"") else []

@@ -23,11 +23,15 @@ class BrokenCursor(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a set is ordered by, newest first: columns with the types of their values, and how a cursor says them."""
+    """What a set is ordered by: columns with the types of their values, and how a cursor says them.
+
+    The newest come first; with ``ascending`` the oldest do, and "newer" is what stands before them.
+    """
 
     columns: tuple[tuple[str, str], ...]
     write: Callable[[Row], list[Any]]
     read: Callable[[list[Any]], Row]
+    ascending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,12 @@ class Keyset:
         return cls(by, limit, edge=edge, upwards=after is not None, cursor=cursor)
 
     @property
+    def _goes_up(self) -> bool:
+        return self.upwards != self.by.ascending
+
+    @property
     def order(self) -> str:
-        way = "ASC" if self.upwards else "DESC"
+        way = "ASC" if self._goes_up else "DESC"
         return "ORDER BY " + ", ".join(f"{column} {way}" for column, _ in self.by.columns)
 
     @property
@@ -59,7 +67,7 @@ class Keyset:
             return ""
         columns = ", ".join(column for column, _ in self.by.columns)
         edge = ", ".join(f"%(edge{place})s::{kind}" for place, (_, kind) in enumerate(self.by.columns))
-        return f"AND ({columns}) {'>' if self.upwards else '<'} ({edge})"
+        return f"AND ({columns}) {'>' if self._goes_up else '<'} ({edge})"
 
     @property
     def values(self) -> dict[str, Any]:
@@ -82,8 +90,8 @@ class Keyset:
         has_older = self.upwards or more
         return (
             shown,
-            _cursor(self.by.write(shown[0])) if has_newer else None,
-            _cursor(self.by.write(shown[-1])) if has_older else None,
+            cursor_of(self.by.write(shown[0])) if has_newer else None,
+            cursor_of(self.by.write(shown[-1])) if has_older else None,
         )
 
 
@@ -99,7 +107,7 @@ def page_of(
     return page, found
 
 
-def _cursor(place: list[Any]) -> str:
+def cursor_of(place: list[Any]) -> str:
     text = json.dumps(place, separators=(",", ":")).encode()
     return urlsafe_b64encode(text).decode().rstrip("=")
 

@@ -13,8 +13,12 @@ TAGS = 100
 """So many tags of a write are shown. The event has them all."""
 
 ANNOUNCED, STORED, EXPIRED, GONE = "announced", "stored", "expired", "gone"
-STATES = (ANNOUNCED, STORED, EXPIRED, GONE)
-"""What is known of an entry's own life. Events only ever announce one; the others come from looks at the entry."""
+DELETED, ERASED = "deleted", "erased"
+STATES = (ANNOUNCED, STORED, EXPIRED, GONE, DELETED, ERASED)
+"""What is known of an entry's own life. Events only ever announce one; the others come from looks at the entry, the
+last two from what was done with it here."""
+OVER = (EXPIRED, DELETED, ERASED)
+"""The states in which content is hidden."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,7 @@ class EntryRow:
     """One entry with its last write. ``writers`` counts distinct pairs of node and agent that writes name.
 
     ``excerpt`` is the beginning of its content, as it was seen last; where there is none, ``unseen`` says why.
+    ``put_by`` is the key with which it was put, for an entry that is kept here.
     """
 
     key: str
@@ -41,6 +46,8 @@ class EntryRow:
     last_write_at: datetime | None
     state: str
     expires_at: datetime | None
+    put_by: str | None = None
+    put_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +100,8 @@ class Looks:
 @dataclass(frozen=True, slots=True)
 class EntryFacts:
     """One entry and what its writes add up to. Times and tags are those that events report. ``is_read`` says whether
-    its host's memory is read."""
+    its host's memory is read. ``repeats`` are the times that forks told a write of their source again: they are none
+    of the ``writes``."""
 
     pk: UUID
     host_pk: int
@@ -112,6 +120,7 @@ class EntryFacts:
     writers: int
     runs: int
     unattributed: int
+    repeats: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from runs.domain.normalise import read_event
 from .events import Shape, events
 from .figures import median, remark, tell
 from .raw_copy import rows_per_second
-from .site import Site, cpu_seconds, resident_bytes, site
+from .site import Site, cpu_seconds, database_cpu_seconds, resident_bytes, site
 
 EVENTS = 200_000
 RUNS = 50
-BATCH = 4_000
+BATCH = 10_000
 CLIENTS = 2
 FILE_BYTES = 1_000_000_000
 CHUNK = 1 << 20
@@ -43,20 +43,31 @@ def ingest() -> None:
                 for body in ("text", "jsonb")
             }
         del parsed
-        before = cpu_seconds(running.web)
+        before = _spent(running)
         started = time.perf_counter()
         _post_all(running, [[_joined(one, start) for start in range(0, len(one), BATCH)] for one in bodies])
         answered = time.perf_counter() - started
         _wait_for_ledger(running, EVENTS // 20)
         read = time.perf_counter() - started
         _check(running, EVENTS)
-        spent = cpu_seconds(running.web) - before
-    tell("ingest.server_cpu", spent / EVENTS * 1e6, "us/event")
+        spent = {part: now - before[part] for part, now in _spent(running).items()}
+    for part, seconds in spent.items():
+        tell(f"ingest.{part}_cpu", seconds / EVENTS * 1e6, "us/event")
     for body, rate in raw.items():
         limit = f"raw COPY, event as {body}"
         tell(f"ingest.raw_copy_{body}", rate, "rows/s")
         tell("ingest.answered", EVENTS / answered, "rows/s", ratio=EVENTS / answered / rate, against=limit)
         tell("ingest", EVENTS / read, "rows/s", ratio=EVENTS / read / rate, against=limit)
+
+
+def _spent(running: Site) -> dict[str, float]:
+    """Seconds of processor time so far. The database's are those of the connections that are still open."""
+    return {
+        "server": cpu_seconds(running.web),
+        "worker": cpu_seconds(running.worker),
+        "database": database_cpu_seconds(running),
+        "client": time.process_time(),
+    }
 
 
 def _joined(bodies: Sequence[bytes], start: int) -> bytes:

@@ -61,7 +61,7 @@ def live() -> None:
         remark("live: no Chromium found (CHROMIUM names one); skipped")
         return
     # The member is made first: the browser's driver runs an event loop in this thread, where Django asks nothing.
-    with site() as running, _open_sockets(running, cookie := _cookie(running)), sync_playwright() as playwright:
+    with site() as running, _open_sockets(running, cookie := session_cookie(running)), sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium,
             args=["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"],
@@ -108,7 +108,7 @@ def _batch(run_id: str, number: int) -> bytes:
     return b"\n".join(event(run_id, first + place, first + place) for place in range(EVENTS_A_BATCH))
 
 
-def _cookie(running: Site) -> dict[str, Any]:
+def session_cookie(running: Site) -> dict[str, Any]:
     """A member's session, made without the login page: this is about live messages."""
     user = User.objects.filter(username="bench").first() or User.objects.create_user("bench", password=None)
     with tenant_scope(running.host.tenant_id):

@@ -82,6 +82,13 @@ def site(*, with_worker: bool = True, allow_private_hosts: bool = False) -> Iter
 
 
 @contextmanager
+def fresh_database(purpose: str) -> Iterator[str]:
+    """A database of its own for what needs no server, on the server that this process is connected to."""
+    with _database(f"openwop_bench_{purpose}_{os.getpid()}") as url:
+        yield url
+
+
+@contextmanager
 def _database(name: str) -> Iterator[str]:
     params = connection.get_connection_params()
     kept = {key: str(params[key]) for key in ("host", "port", "user", "password") if params.get(key)}
@@ -132,10 +139,28 @@ def _wait_until_ready(port: int, web: subprocess.Popen[bytes]) -> None:
 
 def cpu_seconds(process: subprocess.Popen[bytes]) -> float:
     """What a process has used of the processors so far (Linux); 0 where it can not be told."""
+    return _cpu_seconds(process.pid)
+
+
+def _cpu_seconds(pid: int) -> float:
     with suppress(OSError, IndexError):
-        spent = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        spent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return (int(spent[11]) + int(spent[12])) / os.sysconf("SC_CLK_TCK")
     return 0.0
+
+
+def database_cpu_seconds(running: Site) -> float:
+    """The same of the database's processes that serve the site, where they are on this machine."""
+    with running.connect() as connection:
+        served = connection.execute("SELECT pid FROM pg_stat_activity WHERE datname = current_database()").fetchall()
+    pids = [int(str(pid)) for (pid,) in served]
+    return sum(_cpu_seconds(pid) for pid in pids if _is_postgres(pid))
+
+
+def _is_postgres(pid: int) -> bool:
+    with suppress(OSError):
+        return b"postgres" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
 
 
 def resident_bytes(process: subprocess.Popen[bytes]) -> int:

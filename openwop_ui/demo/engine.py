@@ -67,6 +67,14 @@ class Entry:
     expires: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """What a run that came out of another one is: a replay of it, or a branch that took over what came before."""
+
+    mode: str
+    from_sequence: int
+
+
 @dataclass(slots=True)
 class Run:
     run_id: str
@@ -75,6 +83,7 @@ class Run:
     started: float
     parent: str | None = None
     parent_node: str | None = None
+    fork: Fork | None = None
     status: str = "running"
     ended: float | None = None
     node: str | None = None
@@ -150,6 +159,24 @@ class Engine:
         told = {"workflowId": workflow, "inputs": run.inputs, "owner": owner, "transport": "rest"}
         self._tell(run, "run.started", None, told)
         self._later(0.0, _Strand(run, script))
+        return run
+
+    def fork(self, source: Run, mode: str, from_sequence: int) -> Run:
+        """A replay tells the log of a run that is over again, under the ids that its facts have. A branch takes over
+        what came before and plays the workflow from its first node on, as the reference app does."""
+        run = Run(self._new_id("8-4-4-4-12"), source.workflow, source.inputs, self._now, parent=source.run_id)
+        run.fork = Fork(mode, from_sequence)
+        self.runs[run.run_id] = run
+        self._forget_old_runs()
+        taken_over = source.events if mode == "replay" else source.events[: max(1, from_sequence)]
+        for event in taken_over:
+            if event.type.removeprefix("run.") in TERMINAL:
+                run.status, run.ended = source.status, self._now
+                run.outputs, run.error = source.outputs, source.error
+            self._tell(run, event.type, event.node, event.payload, event.event_id)
+        if mode == "branch":
+            script = WORKFLOWS[run.workflow](Inputs(Random(self._chance.getrandbits(64)), run.inputs))
+            self._later(0.0, _Strand(run, script))
         return run
 
     def cancel(self, run: Run, reason: str) -> None:

@@ -11,6 +11,7 @@ import hmac
 import json
 import re
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ HEARTBEAT = 15.0
 """Seconds between the comments of an idle stream."""
 RETRY_MS = 1000
 LARGEST_BODY = 64 * 1024
+REMEMBERED_KEYS = 100
+"""So many of the last idempotency keys are known again."""
 MODES = frozenset({"updates", "debug"})
 
 _ESCAPE = re.compile(rb"~([0-9A-F]{2})")
@@ -118,6 +121,7 @@ class DemoHost:
         self._now = now
         self._changes = Changes()
         self._started_by_others = asyncio.Event()
+        self._forked: OrderedDict[str, tuple[bytes, Run]] = OrderedDict()
         self.engine = Engine(seed=seed, boot=boot, now=now(), changed=self._changes.told)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -232,7 +236,7 @@ class DemoHost:
         except KeyError:
             raise Problem(404, "workflow_not_found", "no such workflow") from None
         self._started_by_others.set()
-        base = ("" if request.major >= 2 else "/v1") + f"/runs/{_projected(wire.run_id(request.major, run.run_id))}"
+        base = ("" if request.major >= 2 else "/v1") + f"/runs/{wire.projected(wire.run_id(request.major, run.run_id))}"
         links = {"eventsUrl": f"{base}/events", "statusUrl": base}
         return Reply({"runId": wire.run_id(request.major, run.run_id), "status": run.status, **links}, 201)
 
@@ -250,6 +254,28 @@ class DemoHost:
         self.engine.advance(self._now())
         self.engine.cancel(run, reason if isinstance(reason, str) else "cancelled by request")
         return Reply({"runId": wire.run_id(request.major, run.run_id), "status": run.status})
+
+    async def fork_run(self, request: Request, segment: str) -> Reply:
+        source = self._run(request.major, segment)
+        key = request.headers.get("idempotency-key", "")
+        if key in self._forked:
+            body, known = self._forked[key]
+            if body != request.body:
+                raise Problem(409, "idempotency_key_mismatch", "another request was made under this key")
+            return self._forked_reply(request, known)
+        mode, from_sequence = _fork_of(request.body, source)
+        self.engine.advance(self._now())
+        run = self.engine.fork(source, mode, from_sequence)
+        self._started_by_others.set()
+        if key:
+            self._forked[key] = request.body, run
+            while len(self._forked) > REMEMBERED_KEYS:
+                self._forked.popitem(last=False)
+        return self._forked_reply(request, run)
+
+    def _forked_reply(self, request: Request, run: Run) -> Reply:
+        assert run.fork is not None  # it came from one
+        return Reply(wire.forked(request.major, run, run.fork), 201)
 
     async def list_memory(self, request: Request, _: str) -> Reply:
         limit = request.number("limit", least=0, most=10_000) or 0
@@ -331,6 +357,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", r"/runs/([^/:]+)/events/poll", DemoHost.poll_events),
     ("GET", r"/runs/([^/:]+)/ancestry", DemoHost.show_ancestry),
     ("POST", r"/runs/([^/:]+)/cancel", DemoHost.cancel_run),
+    ("POST", r"/runs/([^/:]+):fork", DemoHost.fork_run),
     ("GET", r"/host/demo/memory", DemoHost.list_memory),
     ("GET", r"/host/demo/memory/([^/]+)", DemoHost.show_memory),
 )
@@ -356,8 +383,19 @@ def _unprojected(segment: str) -> str:
     return plain.decode("utf-8", "replace")
 
 
-def _projected(identifier: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]", lambda found: "".join(f"~{byte:02X}" for byte in found[0].encode()), identifier)
+def _fork_of(body: bytes, source: Run) -> tuple[str, int]:
+    """Mode and place. A replay is of the whole log, so the run has to be over."""
+    asked = _json_object(body)
+    mode, from_sequence = asked.get("mode"), asked.get("fromSeq", 0)
+    if mode not in ("replay", "branch"):
+        raise Problem(400, "validation_error", "mode is replay or branch", field="mode")
+    if mode == "branch" and "fromSeq" not in asked:
+        raise Problem(400, "validation_error", "a branch needs fromSeq", field="fromSeq")
+    if type(from_sequence) is not int or not 0 <= from_sequence < len(source.events):
+        raise Problem(422, "fork_point_invalid", f"fromSeq is from 0 to {len(source.events) - 1}")
+    if mode == "replay" and not source.is_over:
+        raise Problem(409, "run_active", "only a run that has ended can be replayed")
+    return mode, from_sequence
 
 
 def _last_event_id(headers: dict[str, str]) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User
 
 from ledger.domain.route_text import write_route
-from openwop_ui.demo import RECORDINGS
+from openwop_ui.demo import RECORDINGS, claims, forks
 from openwop_ui.tenancy.models import Membership, Role, Tenant
 from openwop_ui.tenancy.scope import operator_scope, tenant_scope
 from runs.domain.event import Refusal, RunEvent
@@ -79,6 +79,7 @@ def seed(*, host_port: int) -> int:
         credential=HOST_KEY,
         memory_route=write_route(MEMORY, f"{MEMORY}/{ID_PLACE}", major=1, ref="team:support"),
     )
+    claims.say(demo)
     return brought
 
 
@@ -114,6 +115,8 @@ def _bring_in(tenant: Tenant, recorded: Recorded, logs: Iterable[Log]) -> int:
     missing = [log for log in logs if present.get(storable(log.run_id), 0) < len(log.events)]
     if missing:
         take_in(ref(host), _events(missing))
+    if recorded.slug == forks.HOST:
+        forks.tell_forks(host)
     return len(missing)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from .engine import TENANT, Engine, Entry, Event, Run, moment
+from .engine import TENANT, Engine, Entry, Event, Fork, Run, moment
 
 VERSIONS = ("1.1", "2.0")
 NAME = "openwop-demo-host"
@@ -35,6 +36,10 @@ def as_json(body: object) -> bytes:
 def run_id(major: int, run: str) -> str:
     """The second major binds a run's id to its tenant."""
     return f"{TENANT}/{run}" if major >= 2 else run
+
+
+def projected(identifier: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", lambda found: "".join(f"~{byte:02X}" for byte in found[0].encode()), identifier)
 
 
 def event(major: int, run: Run, told: Event) -> dict[str, Any]:
@@ -72,15 +77,32 @@ def snapshot(major: int, run: Run) -> dict[str, Any]:
     body |= {"error": run.error} if run.error else {}
     if major >= 2:
         owner = {"tenant": TENANT, "subject": {"kind": "service", "id": "scheduler"}}
+        body |= {"parentRunId": run_id(major, run.parent)} if run.parent and run.fork else {}
         return body | {"owner": owner, "eventLogSchemaVersion": 3}
     body |= {"inputs": run.inputs, "variables": run.outputs, "startedAt": moment(run.started)}
     body |= {"completedAt": moment(run.ended)} if run.ended else {}
+    if run.fork:
+        return body | {"parentRunId": run.parent, "parentSeq": run.fork.from_sequence, "forkMode": run.fork.mode}
     return body | ({"parentRunId": run.parent, "parentNodeId": run.parent_node} if run.parent else {})
 
 
 def ancestry(major: int, run: Run) -> dict[str, Any]:
-    parent = {"runId": run_id(major, run.parent), "hostId": NAME, "cause": "core.subWorkflow"} if run.parent else None
+    """A fork has no caller: its source is in the snapshot."""
+    called = run.parent if run.parent and not run.fork else None
+    parent = {"runId": run_id(major, called), "hostId": NAME, "cause": "core.subWorkflow"} if called else None
     return {"runId": run_id(major, run.run_id), "hostId": NAME, "parent": parent}
+
+
+def forked(major: int, run: Run, fork: Fork) -> dict[str, Any]:
+    """The answer to a fork."""
+    base = ("" if major >= 2 else "/v1") + f"/runs/{projected(run_id(major, run.run_id))}"
+    told = {"runId": run_id(major, run.run_id), "sourceRunId": run_id(major, run.parent or "")}
+    return told | {
+        "fromSeq": fork.from_sequence,
+        "mode": fork.mode,
+        "status": run.status,
+        "eventsUrl": f"{base}/events",
+    }
 
 
 def entry(stored: Entry) -> dict[str, Any]:
@@ -116,6 +138,7 @@ def discovery(major: int) -> dict[str, Any]:
         "schemaVersions": {},
         "limits": {"maxNodeExecutions": 1000, "maxRunDurationMs": 600_000},
         "stream": {"modes": ["updates", "debug"]},
+        "replay": {"supported": True, "modes": ["replay", "branch"]},
         "memory": {
             "supported": True,
             "writable": False,
@@ -132,6 +155,7 @@ def _records() -> dict[str, Any]:
     stable = {"status": "stable", "since": "2.0", "witness": "none"}
     return {
         "runList": {**stable, "facets": {"maxPageSize": 100}},
+        "replay": {**stable, "facets": {"modes": ["replay", "branch"]}},
         "memory": {
             **stable,
             "facets": {

@@ -96,21 +96,25 @@ async def _leads(connection: psycopg.AsyncConnection[Any]) -> bool:
 
 
 async def _relay(connection: psycopg.AsyncConnection[Any]) -> None:
-    pending = Pending()
-    sender = asyncio.create_task(_send(pending))
+    pending, arrived = Pending(), asyncio.Event()
+    sender = asyncio.create_task(_send(pending, arrived))
     try:
         async for notice in connection.notifies():
             pending.add(notice.payload)
+            arrived.set()
             if sender.done():
                 sender.result()
     finally:
         sender.cancel()
 
 
-async def _send(pending: Pending) -> None:
+async def _send(pending: Pending, arrived: asyncio.Event) -> None:
+    """What comes after a while of silence is sent at once, what follows it soon waits for the next round."""
     layer = get_channel_layer()
     assert layer is not None  # configured in settings
     while True:
+        await arrived.wait()
+        arrived.clear()
         for (tenant, topic), through in pending.take().items():
             await layer.group_send(group_of(tenant, topic), {"type": "live.notice", "topic": topic, "through": through})
         await asyncio.sleep(EVERY)

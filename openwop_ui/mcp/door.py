@@ -5,14 +5,15 @@ Every request stands alone: it carries its key, and there is no session that ano
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from openwop_ui.mcp.server import CALLER, build_server
-from openwop_ui.mcp.threads import in_thread
+from openwop_ui.mcp.server import CALLER, THREADS, build_server
+from openwop_ui.mcp.threads import Threads
 from openwop_ui.rest import Unauthenticated, dumps, key_of
 from openwop_ui.tenancy.keys import Caller, find_caller
 
@@ -33,19 +34,22 @@ class Door:
 
     def __init__(self) -> None:
         self._manager: StreamableHTTPSessionManager | None = None
+        self._threads: Threads | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         manager = StreamableHTTPSessionManager(build_server(), json_response=True, stateless=True)
-        async with manager.run():
-            self._manager = manager
-            try:
+        threads = Threads()
+        try:
+            async with manager.run():
+                self._manager, self._threads = manager, threads
                 yield
-            finally:
-                self._manager = None
+        finally:
+            self._manager = self._threads = None
+            await asyncio.to_thread(threads.close)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._manager is None:
+        if self._manager is None or self._threads is None:
             await _refuse(send, 503, "unavailable", "The site is starting or stopping.", {"Retry-After": "5"})
             return
         if scope["method"] != "POST":
@@ -53,11 +57,11 @@ class Door:
             await _refuse(send, 405, "method_not_allowed", "This takes POST.", {"Allow": "POST"})
             return
         try:
-            caller = await in_thread(_caller, _header(scope, b"authorization"))
+            caller = await self._threads.run(_caller, _header(scope, b"authorization"))
         except Unauthenticated as problem:
             await _refuse(send, problem.status, problem.code, problem.message, dict(problem.headers or {}))
             return
-        await self._manager.handle_request({**scope, CALLER: caller}, receive, send)
+        await self._manager.handle_request({**scope, CALLER: caller, THREADS: self._threads}, receive, send)
 
 
 def _caller(authorization: str) -> Caller:

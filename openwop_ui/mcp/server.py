@@ -19,12 +19,12 @@ from mcp.shared.exceptions import MCPError
 from ledger.domain.answers import capped
 from ledger.mcp_tools import TOOLS, Tool
 from openwop_ui import VERSION
-from openwop_ui.mcp.threads import in_thread
+from openwop_ui.mcp.threads import Threads
 from openwop_ui.rest import ApiError, dumps
 from openwop_ui.tenancy.keys import Caller
 
-CALLER = "openwop.caller"
-"""Where the door leaves the caller in the request's ASGI scope."""
+CALLER, THREADS = "openwop.caller", "openwop.threads"
+"""Where the door leaves the caller in the request's ASGI scope, and the threads that tools run in."""
 
 MAX_ANSWER_BYTES = 60_000
 """Agents' runtimes cut longer results, and a cut JSON text is none."""
@@ -79,15 +79,15 @@ async def _call_tool(context: Context, params: types.CallToolRequestParams) -> t
         raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name!r} for this key.")
     try:
         arguments = msgspec.convert(params.arguments or {}, tool.arguments)
-        said = await in_thread(tool.call, caller, arguments)
+        said = await _threads(context).run(tool.call, caller, arguments)
     except msgspec.ValidationError as problem:
-        return _answered(_error("validation_error", str(problem)), is_error=True)
+        return answered(_error("validation_error", str(problem)), is_error=True)
     except ApiError as problem:
-        return _answered(_error(problem.code, problem.message, problem.details), is_error=True)
+        return answered(_error(problem.code, problem.message, problem.details), is_error=True)
     except DatabaseError:
         logger.exception("The tool %s failed", tool.name)
-        return _answered(_error("unavailable", "The database could not answer. Try again."), is_error=True)
-    return _answered(said)
+        return answered(_error("unavailable", "The database could not answer. Try again."), is_error=True)
+    return answered(said)
 
 
 def _caller(context: Context) -> Caller:
@@ -96,11 +96,17 @@ def _caller(context: Context) -> Caller:
     return caller
 
 
+def _threads(context: Context) -> Threads:
+    assert context.request is not None
+    threads: Threads = context.request.scope[THREADS]
+    return threads
+
+
 def _error(code: str, message: str, details: Any = None) -> dict[str, Any]:
     return {"error": code, "message": message, **({"details": details} if details else {})}
 
 
-def _answered(said: dict[str, Any], *, is_error: bool = False) -> types.CallToolResult:
+def answered(said: dict[str, Any], *, is_error: bool = False) -> types.CallToolResult:
     whole: dict[str, Any] = msgspec.json.decode(dumps({**said, "truncated": bool(said.get("truncated"))}))
     cut = capped(whole, MAX_ANSWER_BYTES)
     text = dumps(cut).decode("utf-8", "surrogatepass").encode("utf-8", "backslashreplace").decode()

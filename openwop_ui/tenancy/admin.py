@@ -122,13 +122,13 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = ApiKey
-        fields: ClassVar = ["tenant", "name", "scopes"]
+        fields: ClassVar = ["tenant", "name", "scopes", "writer"]
 
 
 @admin.register(ApiKey, site=site)
 class ApiKeyAdmin(OfOneTenant):
     form = ApiKeyForm
-    list_display = ["name", "tenant", "prefix", "may", "created_at", "last_used_at", "state"]
+    list_display = ["name", "tenant", "prefix", "may", "writer", "created_at", "last_used_at", "state"]
     list_filter = ["tenant", ("revoked_at", admin.EmptyFieldListFilter)]
     search_fields = ["name", "prefix", "tenant__slug", "tenant__name"]
     list_select_related = ["tenant"]

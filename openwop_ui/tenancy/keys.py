@@ -23,12 +23,14 @@ USED_EVERY = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The program behind a request: the tenant and scopes its key gives it."""
+    """The program behind a request: the tenant and scopes its key gives it, and the writer that it speaks for."""
 
     tenant_id: int
     tenant_slug: str
     key_id: int
     scopes: frozenset[str]
+    writer: str | None = None
+    name: str = ""
 
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes or Scope.ADMIN in self.scopes
@@ -44,7 +46,9 @@ def new_key() -> tuple[str, str, str]:
     return plain, plain[: len(PREFIX) + 6], digest_of(plain)
 
 
-def create_api_key(*, tenant_id: int, name: str, scopes: Iterable[str]) -> tuple[ApiKey, str]:
+def create_api_key(
+    *, tenant_id: int, name: str, scopes: Iterable[str], writer: str | None = None
+) -> tuple[ApiKey, str]:
     """Stores a new key and returns it with its plain text, which is not kept and can not be shown again.
 
     Raises ValueError on an unknown scope, with its name.
@@ -61,6 +65,7 @@ def create_api_key(*, tenant_id: int, name: str, scopes: Iterable[str]) -> tuple
             prefix=prefix,
             digest=digest,
             scopes=wanted,
+            writer=writer or None,
         )
     return stored, plain
 
@@ -71,7 +76,7 @@ def find_caller(plain: str, *, now: datetime | None = None) -> Caller | None:
     with key_scope(digest):
         key = (
             ApiKey.objects.filter(digest=digest, revoked_at__isnull=True)
-            .values("id", "tenant_id", "tenant__slug", "scopes", "last_used_at")
+            .values("id", "tenant_id", "tenant__slug", "scopes", "last_used_at", "writer", "name")
             .first()
         )
     if key is None:
@@ -82,6 +87,8 @@ def find_caller(plain: str, *, now: datetime | None = None) -> Caller | None:
         tenant_slug=key["tenant__slug"],
         key_id=key["id"],
         scopes=frozenset(key["scopes"]),
+        writer=key["writer"] or None,
+        name=key["name"],
     )
 
 

@@ -79,6 +79,12 @@ class ApiKey(models.Model):
     prefix = models.CharField(max_length=16, editable=False)
     digest = models.CharField(max_length=64, unique=True, editable=False)
     scopes = ArrayField(models.CharField(max_length=16, choices=Scope.choices), default=list)
+    writer = models.CharField(  # noqa: DJ001 - null: none
+        max_length=64,
+        null=True,
+        blank=True,
+        help_text="The service key of the writer that this key speaks for, and for no other. Empty: none.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     revoked_at = models.DateTimeField(null=True, blank=True)

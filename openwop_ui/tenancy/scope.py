@@ -26,18 +26,20 @@ HOOK = "openwop.hook"
 """The id in a webhook's address: shows that one subscription, before its tenant is known."""
 
 OPERATOR = "openwop.operator"
-"""Shows tenancy tables and hosts of every tenant, never events or memory: admin site, commands, worker discovery."""
+"""Shows tenancy tables, hosts and what tenants laid down, never events or memory: admin site, commands, discovery."""
 
 
 @contextmanager
 def _setting(name: str, value: str, *, durable: bool = False) -> Iterator[None]:
+    is_inside = connection.in_atomic_block
     with transaction.atomic(durable=durable), connection.cursor() as cursor:
         # One round trip: the value before, for a scope inside another one, and the new one.
         cursor.execute("SELECT current_setting(%s, true) AS before, set_config(%s, %s, true)", [name, name, value])
         row = cursor.fetchone()
         before = (row[0] if row else None) or ""
         yield
-        cursor.execute("SELECT set_config(%s, %s, true)", [name, before])
+        if is_inside:  # otherwise the transaction ends here, and the setting with it
+            cursor.execute("SELECT set_config(%s, %s, true)", [name, before])
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from runs.domain import exact_json
+from runs.domain.bundle_memory import FoundEntry, found_memory
 from runs.domain.exact_json import Edit, shown
 from runs.domain.limits import MEBIBYTE, LimitExceeded
 from runs.domain.moments import read_timestamp
@@ -96,6 +97,8 @@ class BundleFacts:
     annotation_count: int
     span_count: int
     warnings: tuple[BundleWarning, ...]
+    memory: tuple[FoundEntry, ...] = ()
+    """Memory entries around the events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,8 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 def read_bundle(chunks: Iterable[bytes], *, max_bytes: int = MAX_BUNDLE_BYTES) -> Bundle:
     """Raises NotABundle, LimitExceeded (MAX_BUNDLE_BYTES), and what `chunks` raises."""
-    parts = _parts(_whole(chunks, max_bytes))
+    body = _whole(chunks, max_bytes)
+    parts = _parts(body)
     run_id = _run_id(parts)
     events: list[RawEvent] = []
     log = _Log()
@@ -158,7 +162,14 @@ def read_bundle(chunks: Iterable[bytes], *, max_bytes: int = MAX_BUNDLE_BYTES) -
             continue
         log.add(envelope)
         events.append(RawEvent(index, with_run_id(event, run_id) if run_id else event))
-    return Bundle(tuple(events), _facts(parts, run_id, len(events), log))
+    return Bundle(tuple(events), replace(_facts(parts, run_id, len(events), log), memory=_memory(body)))
+
+
+def _memory(body: bytes) -> tuple[FoundEntry, ...]:
+    if b'"createdAt"' not in body or b'"content"' not in body:
+        return ()
+    members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    return found_memory({name: _value(raw) for name, raw in members.items() if name != "events"})
 
 
 def with_run_id(event: bytes, run_id: str) -> bytes:

@@ -17,8 +17,8 @@ from types import MappingProxyType
 from typing import Literal
 from urllib.parse import parse_qsl, urlsplit
 
+from runs.domain import credentials
 from runs.domain.exact_json import MAX_DEPTH, Path, TooDeep, pointer
-from runs.domain.quarantine import CREDENTIAL_NAMES, SECRETS
 
 Answer = Literal["supported", "not", "unknown"]
 
@@ -500,7 +500,7 @@ def _kept(path: Path, value: object, withheld: list[str]) -> object:
 def _is_credential_name(path: Path) -> bool:
     """By the nearest name: an element of an array is called what the array is called."""
     name = next((step for step in reversed(path) if isinstance(step, str)), "")[-128:]
-    return bool(CREDENTIAL_NAMES.fullmatch(name) or _CREDENTIAL_WORD.fullmatch(_CAMEL.sub("-", name)))
+    return bool(credentials.CREDENTIAL_NAMES.fullmatch(name) or _CREDENTIAL_WORD.fullmatch(_CAMEL.sub("-", name)))
 
 
 _ADDRESS = re.compile(r"""[A-Za-z][A-Za-z0-9+.-]{0,20}://[^\s"'<>]*""")
@@ -508,7 +508,7 @@ _ADDRESS = re.compile(r"""[A-Za-z][A-Za-z0-9+.-]{0,20}://[^\s"'<>]*""")
 
 def has_credential(text: str) -> bool:
     """Whether text is or holds a credential, by its looks alone."""
-    if any(mark in text and shape.search(text) for mark, shape in SECRETS):
+    if credentials.is_in(text):
         return True
     return "://" in text and any(_is_sensitive_address(address) for address in _ADDRESS.findall(text))
 

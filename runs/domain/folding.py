@@ -1,10 +1,12 @@
 """What a run's events say about its state: the attempts of a node, the status of the run. Pure, and resumable."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 AttemptStatus = Literal["ok", "fail", "live", "wait", "cancelled", "interrupted"]
 
@@ -31,8 +33,7 @@ ACTIVE: frozenset[str] = frozenset(
 MAX_LABEL_LENGTH = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Lifecycle:
+class Lifecycle(Struct, frozen=True):
     """An event as far as folding needs it. `type` is the canonical name, `detail` the payload when it is an object."""
 
     sequence: int
@@ -41,8 +42,7 @@ class Lifecycle:
     detail: Mapping[str, object] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """A time in which a node waited for somebody or something. `kind` is "suspended" while nothing names one."""
 
     from_sequence: int
@@ -52,8 +52,7 @@ class Wait:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """One visit of a node. `ordinal` counts from 1.
 
     `start_seen` is False when the log shows the attempt without its node.started. `label` is a short code of what
@@ -290,6 +289,9 @@ _RUN_STATUSES: Mapping[str, RunStatus] = MappingProxyType(
     }
 )
 
+STATUS_TYPES = frozenset(_RUN_STATUSES)
+"""The types that `status_of` knows."""
+
 _WAITING_FOR: Mapping[str, RunStatus] = MappingProxyType(
     {
         "approval": "waiting-approval",
@@ -320,8 +322,7 @@ def is_terminal(status: str) -> bool:
     return status not in ACTIVE and not status.startswith("waiting-")
 
 
-@dataclass(frozen=True, slots=True)
-class StatusAt:
+class StatusAt(Struct, frozen=True):
     status: RunStatus
     sequence: int
 

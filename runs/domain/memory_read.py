@@ -16,10 +16,11 @@ from urllib.parse import quote, unquote
 
 import orjson
 
+from runs.domain import credentials
 from runs.domain.event import Refusal
 from runs.domain.moments import read_timestamp
 from runs.domain.projection import project
-from runs.domain.quarantine import SECRETS
+from runs.domain.quarantine import without_credentials
 
 LONGEST_ID = 1500
 LONGEST_TAG = 256
@@ -120,10 +121,11 @@ class Inferred:
 
 @dataclass(frozen=True, slots=True)
 class MemoryEntry:
-    """Texts are exactly the host's, NUL, direction marks and lone surrogates included.
+    """Texts are exactly the host's, NUL, direction marks and lone surrogates included, but for what has the shape of a
+    key: it is replaced by its digest and length, and `looks_secret` says that the content had any.
 
-    `redaction_count` counts the markers that stand for a removed secret; nothing undoes them. `looks_secret` says that
-    the content, as the host serves it, has the shape of a key. `notes` say what was read leniently.
+    `redaction_count` counts the markers that stand for a removed secret; nothing undoes them. `notes` say what was read
+    leniently.
     """
 
     id: str
@@ -166,8 +168,9 @@ class NotRead:
     code: str = ""
 
 
-REDACTED = re.compile(r"\[REDACTED(?::[^\]]{1,512})?\]|<REDACTED(?::[^>]{1,512})?>", re.IGNORECASE)
-"""`[REDACTED:<id>]` by the spec (SR-1); the other spellings occur."""
+REDACTED = re.compile(r"\[REDACTED(?::[^\[\]]{1,512})?\]|<REDACTED(?::[^<>]{1,512})?>", re.IGNORECASE)
+"""`[REDACTED:<id>]` by the spec (SR-1); the other spellings occur. No marker holds another one's beginning, so that a
+text of many beginnings is read once."""
 
 
 def read_list(status: int, body: bytes) -> MemoryPage | NotRead:
@@ -208,7 +211,7 @@ def _unread(status: int, body: bytes, *, missing: Unread) -> NotRead:
     """By the status first: codes and shapes of error bodies differ between hosts."""
     told = _loaded(body)
     members = told if isinstance(told, dict) else {}
-    code = _text(members.get("error")) or ""
+    code = without_credentials(_text(members.get("error")) or "")
     if status in (404, 410):
         # A host without the route answers 404 as well, and that must not bury its entries.
         is_routeless = _NO_ROUTE.match(_text(members.get("message")) or "") is not None
@@ -229,14 +232,17 @@ def read_memory_entry(value: object, *, index: int) -> MemoryEntry | Refusal:
         return Refusal(index, "an entry without an id", "id")
     if len(memory_id) > LONGEST_ID:
         return Refusal(index, f"an id of more than {LONGEST_ID} characters", "id")
+    if credentials.is_in(memory_id, an_id=True):
+        return Refusal(index, "an id with the shape of a credential", "id")
     notes: list[str] = []
-    content = _content(value.get("content"), notes)
-    tags = _tags(value.get("tags"), notes)
+    told = _content(value.get("content"), notes)
+    content = None if told is None else without_credentials(told)
+    tags = tuple(map(without_credentials, _tags(value.get("tags"), notes)))
     created_at = _moment(value, "createdAt", notes)
     if value.get("createdAt") is None:
         notes.append("createdAt is missing")
     extra = sorted(value.keys() - {"id", "content", "tags", "createdAt", "expiresAt"})
-    notes += [f"unknown member {json.dumps(name[:64])}" for name in extra[:8]]
+    notes += [f"unknown member {json.dumps(without_credentials(name)[:64])}" for name in extra[:8]]
     return MemoryEntry(
         id=memory_id,
         content=content,
@@ -245,7 +251,7 @@ def read_memory_entry(value: object, *, index: int) -> MemoryEntry | Refusal:
         expires_at=_moment(value, "expiresAt", notes),
         inferred=infer(tags),
         redaction_count=count_redactions(content or ""),
-        looks_secret=_looks_secret(content or ""),
+        looks_secret=content != told,
         notes=tuple(notes),
     )
 
@@ -304,10 +310,6 @@ def _moment(holder: Mapping[str, object], name: str, notes: list[str]) -> dateti
     except ValueError as error:
         notes.append(f"{name} {error}")
         return None
-
-
-def _looks_secret(text: str) -> bool:
-    return any(mark in text and shape.search(text) for mark, shape in SECRETS)
 
 
 def _loaded(body: bytes) -> object:

@@ -5,6 +5,10 @@ from datetime import UTC, datetime
 
 MAX_TIMESTAMP_LENGTH = 64
 
+# Most are of this shape, which is read without a closer look.
+_USUAL = re.compile(
+    r"(?!0000|0001|9999)[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?Z"
+)
 _DATE_TIME = re.compile(
     r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?"
     r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
@@ -23,6 +27,8 @@ def read_timestamp(text: str) -> datetime:
     """
     if len(text) > MAX_TIMESTAMP_LENGTH:
         raise ValueError(f"is longer than {MAX_TIMESTAMP_LENGTH} characters")
+    if _USUAL.fullmatch(text):
+        return _parsed(text)
     if not _DATE_TIME.fullmatch(text):
         raise ValueError(_complaint(text))
     if text[:4] in ("0001", "9999") and _OUTER_DAY.match(text):

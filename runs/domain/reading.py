@@ -7,7 +7,8 @@ What can be delimited but not read is left to `read_event`, which refuses it und
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from runs.domain.event import Refusal
 from runs.domain.limits import DEFAULT_LIMITS, LimitExceeded, Limits
@@ -18,8 +19,7 @@ _GZIP = zlib.MAX_WBITS | 16
 _STEP = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class RawEvent:
+class RawEvent(msgspec.Struct, frozen=True, gc=False):
     """The bytes of one event, without white space around them. `index` counts elements, or lines, from 0."""
 
     index: int

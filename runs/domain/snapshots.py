@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
+from runs.domain import credentials
 from runs.domain.capabilities import has_credential
 from runs.domain.folding import is_terminal
 from runs.domain.moments import read_timestamp
@@ -269,8 +270,9 @@ def _version(value: object) -> str:
 
 
 def _id(value: object, *, longest: int = LONGEST) -> str:
-    """An opaque id is what it is, whatever it looks like."""
-    return value if isinstance(value, str) and len(value) <= longest else ""
+    """An opaque id is what it is, unless it has the shape of a key."""
+    is_one = isinstance(value, str) and len(value) <= longest and not credentials.is_in(value, an_id=True)
+    return value if isinstance(value, str) and is_one else ""
 
 
 def _text(value: object) -> str:

@@ -14,6 +14,11 @@ def storable(text: str) -> str:
     return _UNSTORABLE.sub(lambda found: f"{_ESCAPE}{ord(found[0]):04x}", text)
 
 
+def needs_escapes(json: str) -> bool:
+    """Whether a text that was read from this JSON may be one that `storable` changes; False is certain."""
+    return "\\" in json or _ESCAPE in json
+
+
 def original(text: str) -> str:
     """The inverse of `storable`."""
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)

@@ -11,7 +11,7 @@ from typing import Any, cast
 import orjson
 
 from .event import RunEvent
-from .folding import Lifecycle, RunStatus, StatusAt, is_terminal, later_status
+from .folding import STATUS_TYPES, Lifecycle, RunStatus, StatusAt, is_terminal, later_status
 
 FIRST_SEQUENCES = (0, 1)
 """A log begins at 0; some hosts begin at 1. A lowest sequence above these means that the beginning is missing."""
@@ -51,7 +51,7 @@ class RunSummary:
             attributed_count=self.attributed_count + sum(event.node_id is not None for event in writes),
         )
         for event in events:
-            if event.type.startswith(("run.", "node.", "approval.", "clarification.", "interrupt.")):
+            if event.type in STATUS_TYPES:
                 summed = summed._with_status_of(event)
         return summed
 

@@ -20,6 +20,8 @@ from functools import cache
 import httpx
 import msgspec
 
+from runs.domain.quarantine import without_credentials
+
 from .addresses import PrivateAddress, PublicOnly
 from .backoff import retry_after
 from .clock import Clock
@@ -34,6 +36,7 @@ EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_KEEPS_METHOD = frozenset({307, 308})
 _UNSHOWABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 _TIMEOUTS = httpx.Timeout(10, read=None)
 """Reading is watched by the callers, who know what silence means."""
@@ -137,9 +140,25 @@ class HostClient:
     ) -> Answer:
         """The whole answer. 304 is an answer; 400 and up raise Refused."""
         wanted = self._headers(accept, major, authenticated) | dict(headers or {})
+        return await self._asked("GET", path, params, wanted)
+
+    async def post(self, path: str, *, major: int, body: bytes, key: str) -> Answer:
+        """The whole answer to a JSON document. ``key`` is the Idempotency-Key: a request that is made again under it
+        is done once. 400 and up raise Refused."""
+        wanted = self._headers(JSON, major, True) | {"Content-Type": JSON, "Idempotency-Key": key}
+        return await self._asked("POST", path, None, wanted, body)
+
+    async def _asked(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+    ) -> Answer:
         try:
             async with self._clock.timeout(ANSWER_WITHIN):
-                response = await self._send(path, params, wanted)
+                response = await self._send(method, path, params, headers, body)
                 try:
                     if media_type(response.headers) == EVENT_STREAM:
                         # Its body may never end.
@@ -162,7 +181,7 @@ class HostClient:
             wanted["Last-Event-ID"] = str(last_event_id)
         try:
             async with self._clock.timeout(ANSWER_WITHIN):
-                response = await self._send(path, params, wanted)
+                response = await self._send("GET", path, params, wanted)
         except TimeoutError as problem:
             raise Unreachable(f"no answer within {ANSWER_WITHIN:.0f} s") from problem
         except httpx.HTTPError as problem:
@@ -185,18 +204,25 @@ class HostClient:
             headers["Authorization"] = f"Bearer {self._credential}"
         return headers
 
-    async def _send(self, path: str, params: Mapping[str, str] | None, headers: Mapping[str, str]) -> httpx.Response:
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+    ) -> httpx.Response:
         """The head of an answer below 400, after redirects within the origin."""
         url = self._base.copy_with(raw_path=self._base.raw_path.rstrip(b"/") + path.encode("ascii"))
         if params:
             url = url.copy_merge_params(dict(params))
         for _ in range(MAX_REDIRECTS + 1):
-            request = self._http.build_request("GET", url, headers=dict(headers))
+            request = self._http.build_request(method, url, headers=dict(headers), content=body)
             try:
                 response = await self._http.send(request, stream=True)
             except PrivateAddress as problem:
                 raise OutOfBounds(f"{problem}; such hosts are not followed here") from problem
-            if response.status_code in _REDIRECTS:
+            if response.status_code in (_REDIRECTS if method == "GET" else _KEEPS_METHOD):
                 await response.aclose()
                 url = self._same_origin(url, response.headers.get("location", ""))
                 continue
@@ -250,7 +276,7 @@ class HostClient:
             return ""
         if self._credential:
             said = said.replace(self._credential, "…")
-        line = _UNSHOWABLE.sub(" ", said).strip()
+        line = _UNSHOWABLE.sub(" ", without_credentials(said)).strip()
         return line if len(line) <= most else line[: most - 1] + "…"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
+from runs.domain import credentials
+
 from . import routes
 from .client import Answer, FollowProblem, HostClient, Refused, WrongAnswer, read_json
 from .store import ListedRun
@@ -141,11 +143,11 @@ def _read_runs(listed: list[object]) -> Iterator[ListedRun]:
 def read_snapshot(body: object) -> ListedRun | None:
     """The members of a run snapshot that are used. The rest is left alone: while a run waits, it may hold the token
     that resumes it."""
-    if not isinstance(body, dict) or not isinstance(body.get("runId"), str) or not body["runId"]:
+    if not isinstance(body, dict) or not _text(body, "runId"):
         return None
     parent_sequence = body.get("parentSeq")
     return ListedRun(
-        run_id=body["runId"],
+        run_id=_text(body, "runId"),
         status=_text(body, "status"),
         workflow_id=_text(body, "workflowId"),
         parent_run_id=_text(body, "parentRunId"),
@@ -156,5 +158,6 @@ def read_snapshot(body: object) -> ListedRun | None:
 
 
 def _text(body: dict[object, object], member: str) -> str:
+    """Empty for what is no text, and for one with a credential in it."""
     value = body.get(member)
-    return value if isinstance(value, str) else ""
+    return value if isinstance(value, str) and not credentials.is_in(value, an_id=True) else ""

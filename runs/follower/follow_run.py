@@ -121,7 +121,7 @@ class RunFollow:
         self._id_is_known = major < 2 or "/" in run_id
         self._last_known: int | None = resume.through
         self._empty_polls = 0
-        self._reported_at = float("-inf")
+        self._progress_at = float("-inf")
 
     async def turn(self, *, others_wait: Callable[[], bool] = lambda: False) -> Turn:
         try:
@@ -321,7 +321,9 @@ class RunFollow:
         return self._clock.now() + timedelta(seconds=seconds)
 
     async def _progressed(self) -> None:
-        if self._clock.monotonic() - self._reported_at >= self._pace.report:
+        now = self._clock.monotonic()
+        if now - self._progress_at >= self._pace.report:
+            self._progress_at = now
             await self._say(self.state.phase)
 
     async def _say(self, phase: Phase, **changes: Any) -> None:
@@ -334,5 +336,4 @@ class RunFollow:
             missing=tuple((span.first, span.last) for span in self._log.coverage.forgone),
             **({"connected_since": streaming} | changes),
         )
-        self._reported_at = self._clock.monotonic()
         await self._report(self.state)

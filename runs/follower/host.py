@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import random as system_random
@@ -13,6 +13,7 @@ from runs.domain.limits import DEFAULT_LIMITS, Limits
 from .backoff import Backoff
 from .client import FollowProblem, HostClient, OutOfBounds, Refused
 from .clock import Clock, SystemClock
+from .dead_letters import dead_letters
 from .discovery import Reading, RunList, negotiate, read_run_list
 from .follow_run import ADVICE, PASSING, RunFollow
 from .log import StoreUnavailable
@@ -44,10 +45,16 @@ class Settings:
 
 
 class HostFollow:
-    """`want` is called with the ids of runs that are to be followed now."""
+    """`want` is called with the ids of runs that are to be followed now, `leave` with the id of one that is not."""
 
     def __init__(
-        self, host: FollowedHost, *, store: FollowStore, settings: Settings, want: Callable[[Collection[str]], None]
+        self,
+        host: FollowedHost,
+        *,
+        store: FollowStore,
+        settings: Settings,
+        want: Callable[[Collection[str]], None],
+        leave: Callable[[str], Awaitable[None]],
     ) -> None:
         self.host = host
         self.state = HostState(major=host.major)
@@ -58,17 +65,20 @@ class HostFollow:
         self._pace = settings.pace
         self._clock = settings.clock
         self._want = want
+        self._leave = leave
         self._client = HostClient(host, clock=self._clock, connections=settings.per_host * 2 + 4)
         self._backoff = Backoff(settings.random)
         self._manners = Manners()
         self._reading: Reading | None = None
         self._negotiate_at = 0.0
         self._ask_store_at = 0.0
+        self._dead_letters_at = 0.0
         self._left_alone_until = 0.0
         self._etag = ""
         self._listed: dict[str, ListedRun] = {}
         self._follows: dict[str, RunFollow] = {}
         self._stopped_until: dict[str, float] = {}
+        self._paused: frozenset[str] = frozenset()
         self._status_at_end: dict[str, str | None] = {}
         """Of runs that finished here: the status that was listed, so that another one brings them back. None while
         the list is behind."""
@@ -92,6 +102,7 @@ class HostFollow:
             if self._reading is None or self._clock.monotonic() >= self._negotiate_at:
                 await self._negotiate()
             await self._read_list()
+            await self._read_dead_letters()
         except Refused as refusal:
             return await self._refused(refusal)
         except OutOfBounds as problem:
@@ -130,6 +141,7 @@ class HostFollow:
         now = self._clock.monotonic()
         if news or now >= self._ask_store_at:
             wanted = await self._store.discovered(self.host, news)
+            await self._pause(frozenset(await self._store.paused(self.host)))
             self._listed |= {run.run_id: run for run in news}
             self._ask_store_at = now + self._pace.ask_store
             self._enqueue({*wanted, *self._changed_since_end(news)})
@@ -151,6 +163,21 @@ class HostFollow:
             self._status_at_end = {run_id: at_end for run_id, at_end in self._status_at_end.items() if run_id in shown}
         return listed
 
+    async def _read_dead_letters(self) -> None:
+        """What a webhook could not bring is read as a run is. A host that does not show it is followed all the same."""
+        now = self._clock.monotonic()
+        if self._reading is None or self._reading.major < 2 or now < self._dead_letters_at:
+            return
+        self._dead_letters_at = now + self._pace.dead_letters
+        for remote_id in await self._store.webhooks(self.host):
+            try:
+                letters = await dead_letters(self._client, remote_id)
+            except FollowProblem as problem:
+                logger.info("host %s: its dead letters were not read: %s", self.host.slug, problem)
+                continue
+            if letters:
+                self._enqueue(await self._store.keep_dead_letters(self.host, remote_id, letters))
+
     def _changed_since_end(self, runs: list[ListedRun]) -> list[str]:
         """A host can go on with a run that it had ended: its status then changes once more."""
         changed = []
@@ -165,7 +192,15 @@ class HostFollow:
     def _enqueue(self, run_ids: Collection[str]) -> None:
         now = self._clock.monotonic()
         self._stopped_until = {run_id: until for run_id, until in self._stopped_until.items() if until > now}
-        self._want([run_id for run_id in run_ids if run_id not in self._stopped_until])
+        self._want([run_id for run_id in run_ids if run_id not in self._stopped_until and run_id not in self._paused])
+
+    async def _pause(self, paused: frozenset[str]) -> None:
+        new, self._paused = paused - self._paused, paused
+        for run_id in new:
+            await self._leave(run_id)
+            follow = self._follows.pop(run_id, None)
+            if follow is not None:
+                await self._report(replace(follow.state, phase=Phase.PAUSED, connected_since=None, retry_at=None))
 
     async def _refused(self, refusal: Refused) -> float:
         if refusal.status in PASSING:
@@ -193,6 +228,8 @@ class HostFollow:
 
     async def serve(self, run_id: str, *, others_wait: Callable[[], bool]) -> float | None:
         """One turn of a run. Seconds until its next one, None when there is none for now."""
+        if run_id in self._paused:
+            return None
         try:
             follow = self._follows.get(run_id) or await self._begin(run_id)
             turn = await follow.turn(others_wait=others_wait)

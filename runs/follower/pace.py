@@ -13,7 +13,8 @@ class Pace:
     checks for late events, counted from the last event. `turn` is how long a stream keeps its place when others wait.
 
     The rest is how often the worker does a thing: asks which hosts to follow, reads a host's run list, asks the store
-    which runs to follow, reads a host's discovery document, tries a stopped run, and a host that refused us.
+    which runs to follow, reads a host's discovery document, its dead letters, tries a stopped run, and a host that
+    refused us.
     """
 
     batch: int = 200
@@ -31,6 +32,7 @@ class Pace:
     list_runs: float = 3.0
     ask_store: float = 5.0
     negotiate: float = 600.0
+    dead_letters: float = 60.0
     try_stopped: float = 900.0
     try_refused: float = 300.0
 

@@ -33,6 +33,11 @@ def run_list(major: int) -> str:
     return "/runs" if major >= 2 else "/v1/runs"
 
 
+def dead_letters(remote_id: str) -> str:
+    """Of a webhook; the second major's alone."""
+    return f"/webhooks/{project(remote_id)}/dead-letters"
+
+
 def run(major: int, run_id: str) -> str:
     """Major 2 writes an id as one projected segment (RFC 0184); major 1 has no such rule: percent-encoded."""
     return f"/runs/{project(run_id)}" if major >= 2 else f"/v1/runs/{quote(run_id, safe='')}"

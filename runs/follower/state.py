@@ -12,7 +12,7 @@ UNANNOUNCED_END = "the host says that the run has ended; its log has no terminal
 
 class Phase(StrEnum):
     """What following one run is at. FINISHED is an end; a STOPPED run is tried again now and then, and at once when its
-    host's origin or credential changed."""
+    host's origin or credential changed; a PAUSED one rests until somebody says otherwise."""
 
     WAITING = "waiting"
     CONNECTING = "connecting"
@@ -23,6 +23,7 @@ class Phase(StrEnum):
     SETTLING = "settling"
     FINISHED = "finished"
     STOPPED = "stopped"
+    PAUSED = "paused"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from runs.domain.dead_letters import DeadLetter
 from runs.domain.event import Refusal, RunEvent
 
 from .state import FollowState, HostState
@@ -57,10 +58,21 @@ class FollowStore(Protocol):
         """Notes what the host lists (newest first, maybe nothing) and answers the ids of this host's runs that are to
         be followed: of these and of those known before, each whose following is not FINISHED."""
 
+    async def paused(self, host: FollowedHost) -> Collection[str]:
+        """The ids of runs that are not to be followed for now; `discovered` leaves them out."""
+
     async def resume_point(self, host: FollowedHost, run_id: str) -> ResumePoint: ...
 
     async def commit(self, host: FollowedHost, run_id: str, items: Sequence[RunEvent | Refusal]) -> object:
         """Returns once the events are durable."""
+
+    async def webhooks(self, host: FollowedHost) -> Sequence[str]:
+        """The host's own ids of the webhooks that are registered on it."""
+
+    async def keep_dead_letters(
+        self, host: FollowedHost, remote_id: str, letters: Sequence[DeadLetter]
+    ) -> Collection[str]:
+        """Notes what a webhook did not bring and answers the ids of runs that are to be read for it."""
 
     async def save_state(self, host: FollowedHost, state: FollowState) -> None: ...
 

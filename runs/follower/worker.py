@@ -74,6 +74,7 @@ class _Worker:
             store=self._store,
             settings=self._settings,
             want=lambda run_ids: self._want(key, run_ids),
+            leave=lambda run_id: self._leave(Job(*key, run_id)),
         )
         self._hosts[key] = follow
         self._watches[key] = asyncio.create_task(follow.watch(), name=f"host {host.slug}")
@@ -100,6 +101,12 @@ class _Worker:
         for run_id in run_ids:
             self._schedule.add(Job(*key, run_id), now)
         self._changed.set()
+
+    async def _leave(self, job: Job) -> None:
+        task = self._turns.pop(job, None)
+        if task is not None:
+            await _end(task)
+            self._schedule.done(job)
 
     async def fill_places(self) -> None:
         while True:

@@ -4,19 +4,25 @@
 """
 
 from .hosts import Delivery, Follow, Host, HostDocument, Subscription
-from .lanes import Attempt, RunNode
-from .log import Event, EventCopy, Incident, Run
+from .lanes import Attempt, EventChunk, RunNode
+from .log import Event, EventCopy, Incident, Run, RunAlias
+from .saved_views import SavedView
+from .states import StateSnapshot
 
 __all__ = [
     "Attempt",
     "Delivery",
     "Event",
+    "EventChunk",
     "EventCopy",
     "Follow",
     "Host",
     "HostDocument",
     "Incident",
     "Run",
+    "RunAlias",
     "RunNode",
+    "SavedView",
+    "StateSnapshot",
     "Subscription",
 ]

@@ -54,6 +54,9 @@ class Follow(models.Model):
     last_error = models.TextField(blank=True)
     retry_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
+    asked_here = models.BooleanField(db_default=False)
+    """The run was begun from here, as a fork."""
+    paused = models.BooleanField(db_default=False)
     leased_by = models.TextField(blank=True)
     leased_until = models.DateTimeField(null=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -107,6 +110,9 @@ class Subscription(models.Model):
     last_delivery_at = models.DateTimeField(null=True)
     accepted_count = models.BigIntegerField(default=0)
     refused_count = models.BigIntegerField(default=0)
+    dead_count = models.BigIntegerField(db_default=0)
+    last_dead_at = models.DateTimeField(null=True)
+    """Of what the host gave up delivering: how much of it, and when the newest."""
 
     class Meta:
         constraints: ClassVar = [

@@ -1,4 +1,4 @@
-"""The lanes of a run: nodes and their attempts, derived from the log."""
+"""The lanes of a run: nodes and their attempts, and its log as columns. All of it is derived from the log."""
 
 from __future__ import annotations
 
@@ -42,5 +42,16 @@ class Attempt(models.Model):
 
     class Meta:
         indexes: ClassVar = [
-            models.Index(fields=["tenant_id", "run_id", "from_sequence"], name="attempt_by_start"),
+            models.Index(fields=["tenant_id", "run_id", "node_id", "from_sequence"], name="attempt_of_lane"),
         ]
+
+
+class EventChunk(models.Model):
+    """A stretch of a run's log as columns (``domain.columns``); stale where the log has other than ``events``."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "run_id", "number")
+    tenant_id = models.BigIntegerField()
+    run_id = models.BigIntegerField()
+    number = models.BigIntegerField()
+    events = models.IntegerField()
+    body = models.BinaryField()

@@ -54,6 +54,18 @@ class Run(models.Model):
         ]
 
 
+class RunAlias(models.Model):
+    """Another name of a run: its id in the other major. ``run_id`` is None where several runs would have it."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "host", "alias")
+    tenant_id = models.BigIntegerField()
+    host = models.ForeignKey(
+        Host, on_delete=models.PROTECT, related_name="run_aliases", db_constraint=False, db_index=False
+    )
+    alias = models.TextField()
+    run_id = models.BigIntegerField(null=True)
+
+
 class Event(models.Model):
     """One fact of a run's log. Written once, never changed.
 

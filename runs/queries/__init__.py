@@ -1,17 +1,14 @@
 """Reads of hosts, runs and the log. Every one names its tenant; row-level security is the second layer."""
 
+from .event import EventDetail, find_event
 from .events import (
     NO_OPTIONS,
-    EventDetail,
     EventFilter,
     EventRow,
     EventsPage,
-    count_matching,
     event_bodies,
     event_body,
     events_page,
-    filter_options,
-    find_event,
 )
 from .hosts import host_options, host_rows
 from .incidents import (
@@ -22,6 +19,8 @@ from .incidents import (
     incidents_page,
     pressing_incidents,
 )
+from .links import event_links
+from .listed import NOTHING_LISTED, Listed, listed
 from .rows import HostRow, IncidentRow, Option, RunRow, percent
 from .runs import (
     RunFacts,
@@ -36,9 +35,10 @@ from .runs import (
     runs_where,
     status_options,
 )
-from .timeline import moment, timeline
+from .timeline import View, moment, timeline
 
 __all__ = [
+    "NOTHING_LISTED",
     "NO_OPTIONS",
     "EventDetail",
     "EventFilter",
@@ -48,17 +48,18 @@ __all__ = [
     "IncidentFilter",
     "IncidentRow",
     "IncidentsPage",
+    "Listed",
     "Option",
     "RunFacts",
     "RunFilter",
     "RunPageOfList",
     "RunRow",
-    "count_matching",
+    "View",
     "ended_runs",
     "event_bodies",
     "event_body",
+    "event_links",
     "events_page",
-    "filter_options",
     "find_event",
     "find_run",
     "host_options",
@@ -67,6 +68,7 @@ __all__ = [
     "incidents",
     "incidents_page",
     "like",
+    "listed",
     "live_runs",
     "moment",
     "percent",

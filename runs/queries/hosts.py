@@ -19,8 +19,8 @@ WITH summed AS (
     WHERE tenant_id = %(tenant)s AND NOT jsonb_exists(detail, 'closed_at') GROUP BY host_id
 ), followed AS (
     SELECT host_id, count(*) FILTER (WHERE finished_at IS NULL) AS open,
-        count(*) FILTER (WHERE finished_at IS NULL AND phase = 'streaming') AS streaming,
-        count(*) FILTER (WHERE finished_at IS NULL AND last_error <> '') AS failing
+        count(*) FILTER (WHERE finished_at IS NULL AND NOT paused AND phase = 'streaming') AS streaming,
+        count(*) FILTER (WHERE finished_at IS NULL AND NOT paused AND last_error <> '') AS failing
     FROM runs_follow WHERE tenant_id = %(tenant)s GROUP BY host_id
 )
 SELECT h.id, h.slug, h.name, h.origin, h.major, h.following, h.last_error, h.leaking_since,

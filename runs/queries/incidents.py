@@ -53,6 +53,17 @@ def incidents(
     return tuple(_row(row) for row in found), found[0][-1] if found else 0
 
 
+def incidents_at(tenant_id: int, run: int, sequence: int, *, limit: int = 20) -> tuple[IncidentRow, ...]:
+    """Those of one event, oldest first."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT {_ROW} FROM {_FROM} WHERE i.tenant_id = %s AND i.run_id = %s AND i.sequence = %s"  # noqa: S608
+            " ORDER BY i.id LIMIT %s",
+            [tenant_id, run, sequence, limit],
+        )
+        return tuple(_row(row) for row in cursor.fetchall())
+
+
 # A gap is shown from the run itself for as long as it stands; the others ask nothing of anybody.
 _CALM = (Incident.Kind.GAP, Incident.Kind.TIME_REVERSAL, Incident.Kind.TWIN_EVENT)
 
@@ -258,6 +269,15 @@ def _foreign_run(told: _Told) -> tuple[str, str]:
     return "An event of another run came in this run's stream.", "It was refused."
 
 
+def _unstarted(told: _Told) -> tuple[str, str]:
+    source = told.text("source")
+    if source:
+        seen = f"A fork of {source} that was not asked for here. Hosts are known that let another tenant fork a run."
+    else:
+        seen = "A run of another tenant than the host's other runs are of."
+    return seen, "It was taken in like any other, and what it writes to memory with it."
+
+
 def _gap(told: _Told) -> tuple[str, str]:
     count = told.number("count") or 1
     seen = f"{told.at} is missing." if count == 1 else f"{count:,} events are missing, {told.at} to {told.other}."
@@ -329,9 +349,6 @@ _WORDS: Mapping[str, Callable[[_Told], tuple[str, str]]] = MappingProxyType(
             "A webhook delivered an event of another tenant of the host.",
             "It was refused.",
         ),
-        Incident.Kind.UNSTARTED_RUN: lambda told: (
-            "A run that nobody here started.",
-            "It was taken in like any other.",
-        ),
+        Incident.Kind.UNSTARTED_RUN: _unstarted,
     }
 )

@@ -227,7 +227,7 @@ def find_run(tenant_id: int, host: str, run_id: str) -> RunFacts | None:
                     (SELECT coalesce(sum(octet_length(e.body)), 0) FROM runs_event e
                         WHERE e.tenant_id = r.tenant_id AND e.run_id = r.id) ELSE 0 END
             FROM {_FROM}
-            WHERE r.tenant_id = %(tenant)s AND h.slug = %(host)s AND r.run_id = %(run)s
+            WHERE r.tenant_id = %(tenant)s AND h.slug = %(host)s AND r.id = runs_run_named(%(tenant)s, h.id, %(run)s)
             """,  # noqa: S608 - constants
             {"tenant": tenant_id, "host": host, "run": storable(run_id), "weighed": WEIGHED},
         )

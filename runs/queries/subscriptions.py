@@ -16,7 +16,7 @@ from openwop_ui.vault import UnreadableSecret
 
 from ..domain.storable import original
 from ..domain.webhooks import DIALECTS, Dialect, fingerprint, tenant_in
-from ..models import Host, HostDocument, Run, Subscription
+from ..models import HostDocument, Run, Subscription
 from ..store.hosts import HostRef
 from ..store.subscriptions import unseal_secrets
 
@@ -44,23 +44,27 @@ class Hook:
 
 def find_hook(hook_id: UUID) -> Hook | None:
     """None for one that never was and for one that ended alike."""
-    with hook_scope(hook_id):
-        found = Subscription.objects.filter(pk=hook_id, state=Subscription.State.ACTIVE).first()
+    with hook_scope(hook_id), connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT tenant_id, host_id, dialect, remote_id, sealed_secrets FROM runs_subscription"
+            " WHERE id = %s AND state = %s",
+            [hook_id, Subscription.State.ACTIVE],
+        )
+        found = cursor.fetchone()
     if found is None:
         return None
-    return Hook(
-        id=found.pk,
-        tenant_id=found.tenant_id,
-        host_id=found.host_id,
-        dialect=DIALECTS[found.dialect],
-        remote_id=original(found.remote_id),
-        sealed_secrets=found.sealed_secrets,
-    )
+    tenant_id, host_id, dialect, remote_id, sealed_secrets = found
+    return Hook(hook_id, tenant_id, host_id, DIALECTS[dialect], original(remote_id), sealed_secrets)
 
 
-def host_of(hook: Hook) -> HostRef:
-    slug = Host.objects.values_list("slug", flat=True).get(tenant_id=hook.tenant_id, pk=hook.host_id)
-    return HostRef(hook.tenant_id, hook.host_id, slug)
+def host_of(hook: Hook) -> tuple[HostRef, bool]:
+    """The host, and whether it can be asked for what it does not deliver."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT slug, origin <> '' FROM runs_host WHERE tenant_id = %s AND id = %s", [hook.tenant_id, hook.host_id]
+        )
+        slug, can_be_asked = cursor.fetchone()
+    return HostRef(hook.tenant_id, hook.host_id, slug), can_be_asked
 
 
 def own_tenant(hook: Hook) -> str | None:
@@ -114,6 +118,8 @@ class SubscriptionRow:
     refused: int
     refused_reason: str
     refused_at: datetime | None
+    dead: int
+    last_dead_at: datetime | None
 
     @property
     def is_active(self) -> bool:
@@ -130,7 +136,8 @@ def host_subscriptions(tenant_id: int, host_id: int) -> tuple[tuple[Subscription
         cursor.execute(
             """
             SELECT s.id, s.state, s.dialect, s.remote_id, s.sealed_secrets, s.created_at, s.ended_at,
-                s.last_delivery_at, s.accepted_count, s.refused_count, d.reason, d.received_at, count(*) OVER ()
+                s.last_delivery_at, s.accepted_count, s.refused_count, d.reason, d.received_at, s.dead_count,
+                s.last_dead_at, count(*) OVER ()
             FROM runs_subscription s
             LEFT JOIN LATERAL (
                 SELECT reason, received_at FROM runs_delivery
@@ -146,7 +153,8 @@ def host_subscriptions(tenant_id: int, host_id: int) -> tuple[tuple[Subscription
 
 
 def _row(row: Sequence[Any]) -> SubscriptionRow:
-    key, state, dialect, remote_id, sealed, created, ended, last, accepted, refused, reason, refused_at, _ = row
+    key, state, dialect, remote_id, sealed, created, ended, last, accepted, refused, reason, refused_at = row[:12]
+    dead, last_dead_at = row[12:14]
     return SubscriptionRow(
         key=str(key),
         state=state,
@@ -160,6 +168,8 @@ def _row(row: Sequence[Any]) -> SubscriptionRow:
         refused=refused,
         refused_reason=original(reason or ""),
         refused_at=refused_at,
+        dead=dead,
+        last_dead_at=last_dead_at,
     )
 
 

@@ -8,7 +8,8 @@ from openwop_ui import vault
 from openwop_ui.live.announce import announce
 from openwop_ui.tenancy.scope import tenant_scope
 
-from ..models import Host
+from ..domain.storable import storable
+from ..models import Follow, Host
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,32 @@ def set_memory_route(host: HostRef, route: str) -> None:
     with tenant_scope(host.tenant_id):
         Host.objects.filter(tenant_id=host.tenant_id, pk=host.id).update(memory_route=route)
         announce(host.tenant_id, {"hosts": None, "ledger": None})
+
+
+def set_following(host: HostRef, following: bool) -> None:
+    """Whether the host's runs are followed. The worker hears of it within seconds."""
+    with tenant_scope(host.tenant_id):
+        Host.objects.filter(tenant_id=host.tenant_id, pk=host.id).update(following=following)
+        announce(host.tenant_id, {"hosts": None, "runs": None})
+
+
+def set_run_following(host: HostRef, run_id: str, following: bool) -> bool:
+    """Whether one run is followed. False when it is not being followed at all, or to its end already."""
+    with tenant_scope(host.tenant_id):
+        changed = Follow.objects.filter(
+            tenant_id=host.tenant_id, host_id=host.id, run_id=storable(run_id), finished_at__isnull=True
+        ).update(paused=not following, phase="waiting" if following else "paused", retry_at=None, connected_since=None)
+        announce(host.tenant_id, {"hosts": None})
+    return bool(changed)
+
+
+def set_credential(host: HostRef, credential: str) -> None:
+    """What the host wants as a bearer token; "" for none. Following begins anew with it."""
+    with tenant_scope(host.tenant_id):
+        Host.objects.filter(tenant_id=host.tenant_id, pk=host.id).update(
+            sealed_credential=vault.seal(credential), last_error=""
+        )
+        announce(host.tenant_id, {"hosts": None})
 
 
 def _credential(host: Host) -> str:

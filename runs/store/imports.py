@@ -69,7 +69,7 @@ def keep_parents(host: HostRef, parents: Mapping[str, Parent]) -> None:
                     ELSE r.relation END,
                 parent_sequence = coalesce(r.parent_sequence, n.sequence)
             FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[]) AS n (run_id, parent, relation, sequence)
-            WHERE r.tenant_id = %s AND r.host_id = %s AND r.run_id = n.run_id
+            WHERE r.tenant_id = %s AND r.host_id = %s AND r.id = runs_run_named(r.tenant_id, r.host_id, n.run_id)
                 AND r.parent_run_id IN ('', n.parent)
                 AND (r.parent_run_id = '' OR (r.relation IN ('', 'fork') AND n.relation NOT IN ('', r.relation))
                     OR (r.parent_sequence IS NULL AND n.sequence IS NOT NULL))
@@ -112,8 +112,8 @@ def _lock_run(host: HostRef, run_id: str) -> _Locked | None:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT id, event_count, last_sequence, contiguous_through FROM runs_run"
-            " WHERE tenant_id = %s AND host_id = %s AND run_id = %s FOR NO KEY UPDATE",
-            [host.tenant_id, host.id, storable(run_id)],
+            " WHERE tenant_id = %s AND id = runs_run_named(%s, %s, %s) FOR NO KEY UPDATE",
+            [host.tenant_id, host.tenant_id, host.id, storable(run_id)],
         )
         row = cursor.fetchone()
     return _Locked(*row) if row else None

@@ -19,8 +19,9 @@ from openwop_ui.live.announce import announce
 from openwop_ui.tenancy.scope import tenant_scope
 
 from ..domain.projection import project
-from ..domain.storable import storable
+from ..domain.storable import original, storable
 from ..models import Incident, Run
+from .aliases import run_named
 from .hosts import HostRef
 from .receipt import Noticed
 
@@ -81,13 +82,14 @@ def keep_incidents(tenant_id: int, found: Iterable[Found], *, noticed_at: dateti
 def notice(host: HostRef, run_id: str, kind: Incident.Kind, *, noticed_at: datetime | None = None) -> None:
     """Keeps an incident of a run as a whole that shows beside its log, in a transaction of its own."""
     with tenant_scope(host.tenant_id, durable=True):
-        run = Run.objects.filter(tenant_id=host.tenant_id, host_id=host.id, run_id=storable(run_id)).first()
+        key = run_named(host.tenant_id, host.id, run_id)
+        run = None if key is None else Run.objects.filter(tenant_id=host.tenant_id, pk=key).first()
         detail = {} if run else {"run": run_id}
         found = Found(host.id, run.pk if run else None, run_id, kind, None, detail, identity=run_id)
         keep_incidents(host.tenant_id, [found], noticed_at=noticed_at or timezone.now())
         topics: dict[str, int | None] = {"hosts": None, "runs": None}
         if run:
-            topics[f"run:{host.slug}/{project(run_id)}"] = run.last_sequence
+            topics[f"run:{host.slug}/{project(original(run.run_id))}"] = run.last_sequence
         announce(host.tenant_id, topics)
 
 

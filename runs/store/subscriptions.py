@@ -5,9 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from uuid import UUID
 
+import orjson
+from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
@@ -38,7 +42,13 @@ def seal_secrets(secrets: Sequence[str]) -> str:
 
 def unseal_secrets(sealed: str) -> tuple[str, ...]:
     """Newest first. Raises vault.UnreadableSecret."""
-    return tuple(json.loads(vault.unseal(sealed))) if sealed else ()
+    return _unsealed(sealed, settings.CREDENTIALS_KEY) if sealed else ()
+
+
+@lru_cache(maxsize=256)
+def _unsealed(sealed: str, _opened_with: str) -> tuple[str, ...]:
+    # Each delivery asks, and the text changes with the secrets: what is sealed otherwise is another text.
+    return tuple(json.loads(vault.unseal(sealed)))
 
 
 def open_subscription(host: HostRef, *, dialect: str, secret: str = "", remote_id: str = "") -> Subscription:
@@ -182,6 +192,57 @@ def note_delivery(
     announce(tenant_id, {"hosts": None})
 
 
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A delivery that is not refused."""
+
+    subscription_id: UUID
+    outcome: Delivery.Outcome
+    received_at: datetime
+    run_id: str
+    sequence: int
+    reason: str = ""
+
+
+def keep_deliveries(tenant_id: int, delivered: Sequence[Delivered]) -> None:
+    """The same as `note_delivery` for many, but told by the caller."""
+    rows = [
+        {
+            "subscription_id": one.subscription_id,
+            "outcome": one.outcome.value,
+            "received_at": one.received_at,
+            "run_id": storable(one.run_id),
+            "sequence": one.sequence,
+            "reason": storable(one.reason),
+            "place": place,
+        }
+        for place, one in enumerate(delivered)
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            WITH told AS (
+                SELECT * FROM json_to_recordset(%(rows)s) AS t (subscription_id uuid, outcome text,
+                    received_at timestamptz, run_id text, sequence bigint, reason text, place int)),
+            counted AS (
+                UPDATE runs_subscription s SET accepted_count = s.accepted_count + n.count,
+                    last_delivery_at = greatest(s.last_delivery_at, n.at)
+                FROM (SELECT subscription_id, count(*), max(received_at) AS at FROM told GROUP BY 1) n
+                WHERE s.tenant_id = %(tenant)s AND s.id = n.subscription_id
+                RETURNING s.id, s.accepted_count + s.refused_count AS total, n.count),
+            kept AS (
+                INSERT INTO runs_delivery (tenant_id, subscription_id, outcome, reason, run_id, sequence, received_at)
+                SELECT %(tenant)s, t.subscription_id, t.outcome, t.reason, t.run_id, t.sequence, t.received_at
+                FROM told t JOIN counted c ON c.id = t.subscription_id ORDER BY t.place)
+            SELECT id FROM counted WHERE total / %(every)s <> (total - count) / %(every)s
+            """,
+            {"tenant": tenant_id, "rows": orjson.dumps(rows).decode(), "every": TRIM_EVERY},
+        )
+        grown = [subscription for (subscription,) in cursor.fetchall()]
+    for subscription in grown:
+        _trim(tenant_id, subscription)
+
+
 def _trim(tenant_id: int, subscription_id: UUID) -> None:
     """Whoever knows the address can make rows, so only the newest are kept."""
     with connection.cursor() as cursor:
@@ -216,21 +277,22 @@ def note_foreign_tenant(
     announce(tenant_id, {"hosts": None})
 
 
-def follow_delivered_run(*, tenant_id: int, host_id: int, run_id: str) -> None:
+def follow_delivered_run(*, tenant_id: int, host_id: int, run_id: str, asked_here: bool = False) -> None:
     """Has a run followed that a webhook told something new of, where the host can be asked.
 
     What a delivery left out, or what was not subscribed to, then comes by reading the run. A run whose following had
-    ended is read again. The caller is in the tenant's scope.
+    ended is read again. ``asked_here`` says that it was begun from here. The caller is in the tenant's scope.
     """
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            INSERT INTO runs_follow (tenant_id, host_id, run_id, phase, last_error, leased_by, updated_at)
-            SELECT tenant_id, id, %(run)s, 'waiting', '', '', now() FROM runs_host
+            INSERT INTO runs_follow (tenant_id, host_id, run_id, phase, last_error, leased_by, asked_here, updated_at)
+            SELECT tenant_id, id, %(run)s, 'waiting', '', '', %(asked)s, now() FROM runs_host
             WHERE tenant_id = %(tenant)s AND id = %(host)s AND origin <> ''
-            ON CONFLICT (tenant_id, host_id, run_id) DO UPDATE
-                SET phase = 'waiting', finished_at = NULL, updated_at = now()
-                WHERE runs_follow.finished_at IS NOT NULL
+            ON CONFLICT (tenant_id, host_id, run_id) DO UPDATE SET updated_at = now(),
+                phase = CASE WHEN runs_follow.finished_at IS NULL THEN runs_follow.phase ELSE 'waiting' END,
+                finished_at = NULL, asked_here = runs_follow.asked_here OR excluded.asked_here
+                WHERE runs_follow.finished_at IS NOT NULL OR excluded.asked_here
             """,
-            {"tenant": tenant_id, "host": host_id, "run": storable(run_id)},
+            {"tenant": tenant_id, "host": host_id, "run": storable(run_id), "asked": asked_here},
         )

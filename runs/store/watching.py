@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import Any
 from uuid import UUID
 
+import psycopg
 from django.db import connection
 from django.utils import timezone
 
@@ -33,6 +34,8 @@ from .incidents import CLOSED, Found, keep_incidents
 RUNS_AT_ONCE = 200
 EVENTS_AT_ONCE = 20_000
 """A part ends with either. One part is one transaction."""
+
+ROWS_AT_ONCE = 20
 
 PATIENCE = timedelta(seconds=15)
 """A gap is one when for so long nothing has come at either end of it. Before that, events may be on their way."""
@@ -228,8 +231,10 @@ def _read(tenant_id: int, runs: Sequence[_Unread], now: datetime) -> list[_Read]
         "most": [run.most + (run.start >= 0) for run in runs],
     }
     by_pk = {run.pk: run for run in runs}
-    # Streamed, which Django does not do by itself: a part may hold many large bodies.
-    with connection.cursor() as cursor, closing(cursor.cursor.stream(_EVENTS, values)) as rows:
+    # Streamed, which Django does not do by itself: a part may hold many large bodies. And in binary, since a time is
+    # read from its text ten times as slowly.
+    cursor: Any = psycopg.Cursor(connection.connection)
+    with cursor, closing(cursor.stream(_EVENTS, values, binary=True, size=ROWS_AT_ONCE)) as rows:
         found = groupby((_Row(*row) for row in rows), key=lambda row: row.run)
         return [_read_run(by_pk[pk], of_run, now) for pk, of_run in found]
 

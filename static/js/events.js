@@ -1,43 +1,42 @@
-// The event list: walked by keys, read page by page, growing at its end, and always of one mind with the timeline.
-// The selected event is `?seq=`; rows are links that work without any of this.
+// The event list: walked by keys, growing at its end, and always of one mind with the timeline. Which rows are in the
+// document is up to event-rows.js. The selected event is `?seq=`; rows are links that work without any of this.
 
 import { setParams } from "./address.js";
+import { EventRows } from "./event-rows.js";
 import { bind } from "./keys.js";
 import { throughOf } from "./live.js";
 import { parse } from "./times.js";
 
-const MOST_ROWS = 1600; // then the far end is let go of and offered again
-const KEEP_ROWS = 1000;
 const LOAD_AFTER = 70; // ms; holding `j` down does not ask for every event it passes
+const REFRESH_EVERY = 400; // ms between two questions while a run grows
 
 const list = () => document.getElementById("events");
-const body = () => list()?.querySelector("tbody");
-const scroller = () => list()?.querySelector(".scroll");
-const rows = () => [...(body()?.querySelectorAll("tr[data-seq]") ?? [])];
-const rowOf = (sequence) => document.getElementById(`e${sequence}`);
-const sequenceOf = (row) => Number(row.dataset.seq);
 const pane = () => document.querySelector(".detail-pane");
+const timeline = () => document.querySelector("open-timeline");
+const sequenceOf = (row) => Number(row.dataset.seq);
+const rowOf = (sequence) => document.getElementById(`e${sequence}`);
 /** On a narrow screen the pane is a sheet over the lower part of the list. */
 const isSheet = () => getComputedStyle(pane()).position === "fixed";
 
 let selected = null;
+let selectedPlace = null;
 let loading;
-let atEnd = true;
-let heightBefore = null;
-let settling = false;
-
-const timeline = () => document.querySelector("open-timeline");
+let rows = null;
+let refreshing = null;
+let again = false;
+let window_ = null; // the stretch that the timeline shows, [first, last] sequence
 
 function atOf(row) {
   const time = row?.querySelector("time");
   return time ? parse(time.dateTime) : null;
 }
 
-function mark(sequence) {
-  const before = body()?.querySelector("tr.is-selected");
+function mark() {
+  const before = list()?.querySelector("tr.is-selected");
+  const row = selected === null ? null : rowOf(selected);
+  if (before === row) return row;
   before?.classList.remove("is-selected");
   before?.querySelector("[aria-current]")?.removeAttribute("aria-current");
-  const row = rowOf(sequence);
   row?.classList.add("is-selected");
   row?.querySelector("a")?.setAttribute("aria-current", "true");
   return row;
@@ -55,169 +54,117 @@ function loadDetail(sequence) {
 
 function query(changes) {
   const params = new URLSearchParams(location.search);
-  for (const name of ["before", "after", "seq"]) params.delete(name);
+  for (const name of ["before", "after", "seq", "at", "n"]) params.delete(name);
   for (const [name, value] of Object.entries(changes)) params.set(name, value);
   return `${list().dataset.url}?${params}`;
 }
 
-function loadAround(sequence) {
-  return window.htmx.ajax("GET", query({ seq: sequence }), { target: "#events", source: document.querySelector(".list-pane"), swap: "outerHTML" });
+function shown(all, { first, end }) {
+  mark();
+  for (const row of all) {
+    const sequence = sequenceOf(row);
+    row.classList.toggle("is-outside", Boolean(window_) && (sequence < window_[0] || sequence > window_[1]));
+    if (!row.dataset.timed) row.dispatchEvent(new CustomEvent("fragment:shown", { bubbles: true }));
+    row.dataset.timed = "";
+  }
+  const place = list()?.querySelector("[data-rows-place]");
+  if (place) place.textContent = rows?.total ? `rows ${(first + 1).toLocaleString("en")}–${end.toLocaleString("en")}` : "";
+  showCounts();
 }
 
-function intoView(row) {
-  const box = scroller();
-  if (!row || !box) return;
-  if (isSheet()) return row.scrollIntoView({ block: "start" });
-  if (box.scrollHeight <= box.clientHeight) return row.scrollIntoView({ block: "nearest" });
-  const [top, bottom] = [row.offsetTop, row.offsetTop + row.offsetHeight];
-  const head = box.querySelector("thead")?.offsetHeight ?? 0;
-  if (top < box.scrollTop + head + row.offsetHeight) box.scrollTop = top - head - row.offsetHeight * 2;
-  else if (bottom > box.scrollTop + box.clientHeight - row.offsetHeight) box.scrollTop = bottom - box.clientHeight + row.offsetHeight * 2;
+function showCounts() {
+  if (!rows) return;
+  const put = (name, count) => {
+    const element = list()?.querySelector(`[data-rows-${name}]`);
+    const text = count.toLocaleString("en");
+    if (element && element.textContent !== text) element.textContent = text;
+  };
+  put("total", rows.total);
+  put("stored", rows.stored);
 }
 
 export async function select(sequence, { at = null, from = "list", open = true } = {}) {
   selected = sequence;
+  selectedPlace = null;
   setParams({ seq: sequence });
-  let row = mark(sequence);
+  let row = mark();
   if (from !== "timeline") timeline()?.select(sequence, at ?? atOf(row));
   if (open) document.body.classList.add("has-detail");
   loadDetail(sequence);
-  if (!row) {
-    await loadAround(sequence);
-    row = mark(sequence);
-    if (row && from !== "timeline") timeline()?.select(sequence, atOf(row));
-  }
-  intoView(row);
+  const place = row ? Number(row.dataset.place) : await rows?.find(sequence);
+  if (selected !== sequence || place === null || place === undefined) return;
+  selectedPlace = place;
+  rows.reveal(place);
+  if (!row && from !== "timeline") timeline()?.select(sequence, atOf(mark()));
+  row = mark();
+  if (row && isSheet()) row.scrollIntoView({ block: "start" });
 }
 
 function deselect() {
   if (!document.body.classList.contains("has-detail") && selected === null) return;
   document.body.classList.remove("has-detail");
   const row = selected === null ? null : rowOf(selected);
-  body()?.querySelector("tr.is-selected")?.classList.remove("is-selected");
-  row?.querySelector("a")?.removeAttribute("aria-current");
-  selected = null;
+  selected = selectedPlace = null;
+  mark();
   clearTimeout(loading);
   setParams({ seq: null });
   timeline()?.select(null);
   row?.querySelector("a")?.focus({ preventScroll: true });
 }
 
-function neighbour(by) {
-  const all = rows();
-  if (!all.length) return null;
-  if (selected === null) return by > 0 ? all[0] : all.at(-1);
-  const at = all.findIndex((row) => sequenceOf(row) === selected);
-  if (at >= 0) return all[at + by] ?? null;
-  return by > 0 ? all.find((row) => sequenceOf(row) > selected) : all.findLast((row) => sequenceOf(row) < selected);
-}
-
 async function step(by) {
-  let row = neighbour(by);
-  if (!row) {
-    const edge = document.getElementById(by > 0 ? "later" : "earlier");
-    if (!edge?.classList.contains("more")) return;
-    await more(edge);
-    row = neighbour(by);
+  if (!rows?.total) return;
+  let place = by > 0 ? 0 : rows.total - 1;
+  if (selected !== null) {
+    const now = selectedPlace ?? (await rows.find(selected));
+    place = now === null ? place : now + by;
   }
-  if (row) select(sequenceOf(row));
+  const row = await rows.rowAt(place);
+  if (row) select(sequenceOf(row), { at: atOf(row) });
 }
 
-const more = (edge) => window.htmx.ajax("GET", edge.getAttribute("hx-get"), { source: edge, target: edge, swap: "outerHTML" });
-
-function showCounts() {
-  const shown = list()?.querySelector("[data-rows-shown]");
-  if (!shown) return;
-  shown.textContent = rows().length.toLocaleString("en");
-  const matching = document.getElementById("later")?.dataset.matching;
-  const total = list().querySelector("[data-rows-total]");
-  if (matching && total) total.textContent = Number(matching).toLocaleString("en");
-}
-
-function edgeRow(id, parameter, sequence, words) {
-  const row = document.createElement("tr");
-  const cell = row.insertCell();
-  const link = document.createElement("a");
-  cell.colSpan = 5;
-  row.id = id;
-  row.className = "more";
-  link.href = query({ [parameter]: sequence });
-  link.textContent = `${words} #${sequence}`;
-  cell.append(link);
-  row.setAttribute("hx-get", link.href);
-  row.setAttribute("hx-trigger", "intersect once, click");
-  row.setAttribute("hx-swap", "outerHTML");
-  return row;
-}
-
-/** Ten thousand rows would make the page slow; those farthest away can be had again. */
-function trim(grewAt) {
-  const all = rows();
-  if (all.length <= MOST_ROWS) return;
-  const box = scroller();
-  const height = box.scrollHeight;
-  if (grewAt === "later") {
-    for (const row of all.slice(0, all.length - KEEP_ROWS)) row.remove();
-    document.getElementById("earlier")?.remove();
-    const first = sequenceOf(rows()[0]);
-    const edge = edgeRow("earlier", "before", first, "Earlier events, before");
-    body().prepend(edge);
-    window.htmx.process(edge);
-    box.scrollTop -= height - box.scrollHeight;
-  } else {
-    for (const row of all.slice(KEEP_ROWS)) row.remove();
-    document.getElementById("later")?.remove();
-    const last = sequenceOf(rows().at(-1));
-    const edge = edgeRow("later", "after", last, "Later events, after");
-    edge.dataset.matching = list().querySelector("[data-rows-total]")?.textContent.replaceAll(",", "") ?? "";
-    body().append(edge);
-    window.htmx.process(edge);
+/** A message may come while the list is being asked: ask again until it has all that was told. */
+async function refresh() {
+  if (refreshing) {
+    again = true;
+    return;
   }
+  if (!rows) return reload();
+  refreshing = true;
+  const wasAtEnd = await rows.refresh();
+  if (wasAtEnd && selected === null && timeline()?.isFollowing) rows.toEnd();
+  setTimeout(() => {
+    refreshing = null;
+    const topic = document.body.dataset.topics.split(" ").find((one) => one.startsWith("run:"));
+    if (!again && !(topic && rows && rows.last < throughOf(topic))) return;
+    again = false;
+    refresh();
+  }, REFRESH_EVERY);
 }
 
-/** A message may have come while the tail was being asked: ask again until it has all that was told. */
-function askAgain() {
-  const tail = document.getElementById("later");
-  if (!tail?.classList.contains("tail")) return;
-  const topic = document.body.dataset.topics.split(" ").find((one) => one.startsWith("run:"));
-  if (topic && Number(tail.dataset.last || -1) < throughOf(topic)) setTimeout(() => window.htmx.trigger(tail, "again"), 250);
+/** An empty list has no rows to add to; the first ones come with the list itself. */
+function reload() {
+  return window.htmx.ajax("GET", query({}), { target: "#events", source: document.querySelector(".list-pane"), swap: "outerHTML" });
 }
 
-function beforeSwap({ detail }) {
-  const box = scroller();
-  if (!box) return;
-  const id = detail.target?.id;
-  atEnd = box.scrollTop + box.clientHeight > box.scrollHeight - 60;
-  heightBefore = id === "earlier" ? [box.scrollHeight, box.scrollTop] : null;
-}
-
-/** htmx tells of every row of an answer; what concerns all of them is done once. */
-function afterSettle({ detail }) {
-  const id = detail.target?.id;
-  if (!["events", "earlier", "later"].includes(id)) return;
-  const isTail = id === "later" && detail.target.classList.contains("tail");
-  if (isTail && detail.elt.matches("tr[data-seq]")) detail.elt.classList.add("is-new");
-  if (settling) return;
-  settling = true;
-  queueMicrotask(() => {
-    settling = false;
-    settled(id, isTail);
-  });
-}
-
-function settled(id, isTail) {
-  const box = scroller();
-  if (!box) return;
-  if (id === "earlier" && heightBefore) {
-    box.scrollTop = heightBefore[1] + box.scrollHeight - heightBefore[0];
-    heightBefore = null;
-  }
-  if (isTail && atEnd && timeline()?.isFollowing && selected === null) box.scrollTop = box.scrollHeight;
-  if (selected !== null) mark(selected);
-  if (id !== "events") trim(id);
+function begin() {
+  rows?.disconnect();
+  const scroller = list()?.querySelector(".scroll");
+  rows = scroller ? new EventRows(scroller, { query, onShown: shown }) : null;
+  rows?.render();
   showCounts();
-  askAgain();
 }
+
+function afterSettle({ detail }) {
+  if (detail.target?.id !== "events" || list() === settledFor) return;
+  settledFor = list();
+  // The address that came with the answer is as old as the question.
+  setParams({ seq: selected });
+  begin();
+  document.dispatchEvent(new CustomEvent("filter:change"));
+}
+
+let settledFor = null;
 
 function clicked(event) {
   if (event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
@@ -227,12 +174,10 @@ function clicked(event) {
     return select(Number(link.dataset.seqLink));
   }
   if (event.target.closest("[data-detail-close]")) return deselect();
-  const edge = event.target.closest("tr.more");
-  if (edge) return event.preventDefault();
   const row = event.target.closest("#events tr[data-seq]");
   if (!row || getSelection()?.toString()) return;
   event.preventDefault();
-  select(sequenceOf(row));
+  select(sequenceOf(row), { at: atOf(row) });
 }
 
 function filterByNode(node) {
@@ -244,6 +189,14 @@ function filterByNode(node) {
     field.value = node;
   }
   field.dispatchEvent(new Event("change", { bubbles: true }));
+}
+
+function show(value) {
+  const field = document.querySelector(`.list-pane input[name=show][value="${value}"]`);
+  if (!field || field.checked) return Boolean(field);
+  field.checked = true;
+  field.dispatchEvent(new Event("change", { bubbles: true }));
+  return true;
 }
 
 function openDetail() {
@@ -259,22 +212,41 @@ function onEnter(event) {
   return true;
 }
 
+/** The list goes where the timeline goes, unless what is selected is in view there. */
+async function followWindow({ detail }) {
+  window_ = detail.isFull ? null : [detail.from, detail.to];
+  if (!rows) return;
+  for (const row of list().querySelectorAll("tr[data-seq]")) {
+    row.classList.toggle("is-outside", Boolean(window_) && (sequenceOf(row) < detail.from || sequenceOf(row) > detail.to));
+  }
+  const isSelectedIn = selected !== null && selected >= detail.from && selected <= detail.to;
+  if (detail.isFull || isSelectedIn || isSheet()) return;
+  const place = await rows.find(Math.ceil(detail.from));
+  if (place !== null && window_?.[0] === detail.from) rows.reveal(place);
+}
+
 export function startEvents() {
   if (!document.querySelector(".list-pane")) return;
-  const start = body()?.querySelector("tr.is-selected");
+  const start = list()?.querySelector("tr.is-selected");
   if (start) selected = sequenceOf(start);
-  intoView(start);
-  document.addEventListener("timeline:ready", () => selected !== null && intoView(rowOf(selected)), { once: true });
+  begin();
+  if (start) {
+    selectedPlace = Number(start.dataset.place);
+    rows.reveal(selectedPlace);
+    document.addEventListener("timeline:ready", () => selectedPlace !== null && rows?.reveal(selectedPlace), { once: true });
+  }
   bind("j", () => (step(1), true));
   bind("k", () => (step(-1), true));
   bind("Enter", onEnter);
   bind("Escape", () => timeline()?.escape() || deselect());
+  bind("1", () => show(""));
+  bind("2", () => show("relevant"));
+  bind("3", () => show("memory"));
+  bind("4", () => show("errors"));
   document.addEventListener("click", clicked);
   document.addEventListener("timeline:select", ({ detail }) => select(detail.sequence, { at: detail.at, from: "timeline" }));
   document.addEventListener("timeline:node", ({ detail }) => filterByNode(detail.node));
-  const node = document.querySelector(".list-pane select[name=node]");
-  node?.addEventListener("change", () => timeline() && (timeline().filter = node.value));
-  document.body.addEventListener("htmx:beforeSwap", beforeSwap);
+  document.addEventListener("timeline:window", followWindow);
   document.body.addEventListener("htmx:afterSettle", afterSettle);
-  askAgain();
+  document.body.addEventListener("live:run", refresh);
 }

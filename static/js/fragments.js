@@ -91,7 +91,7 @@ function tidy(event) {
   for (const name of Object.keys(parameters)) if (parameters[name] === "") delete parameters[name];
   const now = new URLSearchParams(location.search);
   for (const name of `tz ${form.dataset.keep ?? ""}`.split(" ")) {
-    if (name && now.has(name) && !(name in parameters)) parameters[name] = now.get(name);
+    if (name && now.has(name) && !(name in parameters)) parameters[name] = now.getAll(name).length > 1 ? now.getAll(name) : now.get(name);
   }
   for (const field of form.elements) if (field.name) field.classList.toggle("is-set", Boolean(field.value) && field.type !== "search");
 }

@@ -11,8 +11,9 @@ export function bind(key, action) {
   bound.set(key, action);
 }
 
+const FIELDS = "textarea, select, input:not([type=radio], [type=checkbox])";
 const isTyping = (target) =>
-  target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.closest?.("dialog[open]");
+  target.isContentEditable || target.matches?.(FIELDS) || target.closest?.("dialog[open]");
 
 function go(key) {
   const tenant = document.body.dataset.tenant;

@@ -25,7 +25,7 @@ const latest = new Map(); // topic → highest `through` heard of
 /** How far a run is known to reach, from the socket. */
 export const throughOf = (topic) => latest.get(topic) ?? -1;
 
-const nameOf = (topic) => `live:${topic.startsWith("run:") ? "run" : topic}`;
+const nameOf = (topic) => `live:${topic.split(":", 1)[0]}`;
 
 class Announcer {
   #waiting = new Map(); // topic → {timer, message}

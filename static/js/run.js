@@ -7,19 +7,28 @@ import { startTrees } from "./tree.js";
 
 const onTimeline = (action) => () => {
   const timeline = document.querySelector("open-timeline");
-  if (timeline) action(timeline);
-  return Boolean(timeline);
+  return Boolean(timeline) && action(timeline) !== false;
 };
 
-bind("w", onTimeline((timeline) => timeline.zoom(0.7)));
-bind("s", onTimeline((timeline) => timeline.zoom(1 / 0.7)));
-bind("a", onTimeline((timeline) => timeline.pan(-0.2)));
-bind("d", onTimeline((timeline) => timeline.pan(0.2)));
-bind("f", onTimeline((timeline) => timeline.fit()));
-bind("x", onTimeline((timeline) => timeline.toggleAxis()));
-bind("o", onTimeline((timeline) => timeline.toggleFollow()));
-bind("[", onTimeline((timeline) => timeline.stepWrite(-1)));
-bind("]", onTimeline((timeline) => timeline.stepWrite(1)));
+const KEYS = {
+  w: (timeline) => timeline.zoom(0.7),
+  s: (timeline) => timeline.zoom(1 / 0.7),
+  a: (timeline) => timeline.pan(-0.2),
+  d: (timeline) => timeline.pan(0.2),
+  f: (timeline) => timeline.fit(),
+  z: (timeline) => timeline.zoomToSelected(),
+  x: (timeline) => timeline.toggleAxis(),
+  i: (timeline) => timeline.toggleGaps(),
+  o: (timeline) => timeline.toggleFollow(),
+  "[": (timeline) => timeline.stepWrite(-1),
+  "]": (timeline) => timeline.stepWrite(1),
+  u: (timeline) => timeline.onCurrent("fold"),
+  U: (timeline) => timeline.foldAll(),
+  p: (timeline) => timeline.onCurrent("pin"),
+  e: (timeline) => timeline.onCurrent("stack"),
+};
+
+for (const [key, action] of Object.entries(KEYS)) bind(key, onTimeline(action));
 
 startEvents();
 startTrees();

@@ -51,11 +51,20 @@ export function timeTicks(from, to, pixels, start) {
   return ticks;
 }
 
+/** The same where idle gaps are collapsed: each busy stretch has ticks of its own, as many as it has room for. */
+export function brokenTicks(scale, from, to, pixels, start) {
+  const unit = (scale.unit(to) - scale.unit(from)) / pixels;
+  return scale.busy(from, to).flatMap(([a, b]) => {
+    const room = (scale.unit(b) - scale.unit(a)) / unit;
+    return room < 60 ? [] : timeTicks(a, b, room, start);
+  });
+}
+
 export function sequenceTicks(from, to, pixels) {
   const step = Math.max(1, decimalStep(Math.max(((to - from) / pixels) * 84, 0.5)));
   const ticks = [];
   for (let n = Math.ceil(from / step); ticks.length < 60; n++) {
-    const at = n * step;
+    const at = n * step || 0; // not −0
     if (at > to) break;
     ticks.push({ at, text: `#${at.toLocaleString("en")}` });
   }

@@ -3,11 +3,14 @@
 import { plain } from "./hidden.js";
 import { stretch } from "./times.js";
 
-export const AXIS = 24; // height of the axis
+export const MINI = 26; // height of the whole run in small
+export const AXIS = MINI + 24; // down to the end of the axis
 export const MEMORY = 28; // height of the memory lane under it
+export const HEAD = AXIS + MEMORY; // what never scrolls
 export const FOOT = 18; // room for the tag of the selected event
 export const ROW = 28;
 export const FOLDED = 14;
+export const CHILD = 22; // a run that a node started, and each of its lanes
 const BAR = 16;
 const STACKED = 12;
 const LEAST = 3; // px; a span is never thinner
@@ -110,7 +113,7 @@ function ink(ctx, color) {
 }
 
 /** `x` of the middle of an event or the edges of a span, in px from the left of the canvas. */
-const place = (scene, sequence, at) => scene.x(scene.axis === "sequence" ? sequence : (at ?? scene.timeAt(sequence)));
+export const place = (scene, sequence, at) => scene.x(scene.axis === "sequence" ? (sequence ?? scene.sequenceAt(at)) : (at ?? scene.timeAt(sequence)));
 
 export function spanEdges(scene, span) {
   const left = place(scene, span.from, span.start);
@@ -120,6 +123,7 @@ export function spanEdges(scene, span) {
 
 export function barBox(row, level) {
   if (row.isFolded) return [row.top + 4, FOLDED - 8];
+  if (row.height < ROW && !row.lane) return [row.top + 5, row.height - 10];
   if (row.levels === 1) return [row.top + (ROW - BAR) / 2, BAR];
   return [row.top + 5 + level * (STACKED + 2), STACKED];
 }
@@ -247,13 +251,14 @@ function drawOpenEnd(ctx, scene, right, top, height, hue) {
 }
 
 /** Spans that share one pixel are drawn once, as the worst of them. */
-function drawSpans(ctx, scene, row) {
+function drawSpans(ctx, scene, row, spans) {
   let crowd = null;
   const flush = () => {
     if (crowd) drawSpan(ctx, scene, row, crowd.span, crowd.left, crowd.right);
     crowd = null;
   };
-  for (const span of row.lane.spans) {
+  for (const [index, told] of spans.entries()) {
+    const span = row.isStacked ? { ...told, level: index % row.levels } : told;
     const [left, right] = spanEdges(scene, span);
     if (right < scene.plot || left > scene.width) continue;
     if (crowd && span.level === crowd.span.level && right - left <= LEAST && left - crowd.left < 1.5 && !span.waits.length) {
@@ -267,89 +272,322 @@ function drawSpans(ctx, scene, row) {
   flush();
 }
 
-function drawBuckets(ctx, scene, row) {
-  const [top, height] = row.isFolded ? [row.top + 3, FOLDED - 6] : [row.top + 4, row.height - 8];
-  const most = Math.log2(1 + row.lane.most);
-  const { buckets } = row.lane;
-  for (const [index, bucket] of buckets.entries()) {
-    const left = place(scene, bucket.from, bucket.start);
-    const next = buckets[index + 1];
-    // A bucket's last attempt may end long after the next bucket has begun.
-    const until = next ? Math.min(place(scene, bucket.to, bucket.end), place(scene, next.from, next.start)) : place(scene, bucket.to, bucket.end);
-    const right = Math.max(until, left + 1.5);
+/** Where attempts are too many to be told one by one: the stretches long enough to be seen. */
+function drawBars(ctx, scene, row) {
+  const [top, height] = row.isFolded ? [row.top + 4, FOLDED - 8] : [row.top + (ROW - BAR) / 2, BAR];
+  for (const bar of row.lane.bars) {
+    const [left, right] = spanEdges(scene, bar);
     if (right < scene.plot || left > scene.width) continue;
-    const tall = Math.max(3, (height * Math.log2(1 + bucket.count)) / most);
-    const wide = Math.max(1, right - left - (right - left > 3 ? 0.5 : 0));
-    // How many there are says nothing of how they ended: the bar is neutral, its foot has the worst end's hue and,
-    // for a failure, is taller than the others'.
-    const foot = bucket.worst === "fail" ? 6 : 3;
-    ctx.fillStyle = scene.colors.ink3;
-    ctx.globalAlpha = 0.45;
-    ctx.fillRect(left, top + height - tall, wide, tall);
-    ctx.globalAlpha = 1;
-    ctx.fillStyle = scene.colors[HUES[bucket.worst] ?? "ink3"];
-    ctx.fillRect(left, top + height - Math.min(foot, height / 2), wide, Math.min(foot, height / 2));
+    const hue = HUES[bar.status] ?? "ink3";
+    ctx.fillStyle = scene.colors[`${hue}Soft`];
+    ctx.fillRect(left, top, right - left, height);
+    ctx.fillStyle = scene.colors[hue];
+    ctx.fillRect(left, top, right - left, 1);
+    ctx.fillRect(left, top + height - 1, right - left, 1);
+    if (bar.status === "wait" && height > 10) labelWait(ctx, scene, { ...bar, kind: "" }, left, right, top + height / 2);
   }
 }
 
-function drawGutter(ctx, scene, row) {
+/**
+ * How many events there are says nothing of how they ended: the bar is neutral, its foot has the worst end's hue and,
+ * for a failure, is taller than the others'. Under spans the counts are only a line of ticks.
+ */
+function drawCells(ctx, scene, row, isUnder) {
   const { lane } = row;
-  const middle = row.top + (row.isFolded ? FOLDED : Math.min(row.height, ROW)) / 2;
-  ctx.fillStyle = scene.hover?.node === lane.node && scene.hover.isGutter ? scene.colors.sunk : scene.colors.surface;
-  ctx.fillRect(0, row.top, scene.plot - 1, row.height - 1);
-  ink(ctx, scene.colors.ink3);
+  const [top, height] = row.isFolded ? [row.top + 3, FOLDED - 6] : isUnder ? [row.top + ROW - 11, 9] : [row.top + 4, ROW - 8];
+  const most = Math.log2(1 + lane.most);
+  for (const cell of lane.cells) {
+    const left = scene.x(scene.binStart(cell.bin));
+    if (left > scene.width) break;
+    const right = scene.x(scene.binStart(cell.bin + 1));
+    if (right < scene.plot) continue;
+    const wide = Math.max(scene.isFiltered ? 2 : 1, Math.min(right - left, isUnder ? 2 : Infinity));
+    const tall = isUnder ? (scene.isFiltered ? 9 : 4) : Math.max(4, (height * Math.log2(1 + cell.count)) / most);
+    ctx.fillStyle = scene.isFiltered ? scene.colors.ink : scene.colors.ink3;
+    ctx.globalAlpha = scene.isFiltered ? 0.9 : isUnder ? 0.6 : 0.42;
+    ctx.fillRect(left, top + height - tall, wide, tall);
+    ctx.globalAlpha = 1;
+    if (isUnder || !cell.worst) continue;
+    const foot = cell.worst === "fail" ? 7 : 3;
+    ctx.fillStyle = scene.colors[HUES[cell.worst] ?? "ink3"];
+    ctx.fillRect(left, top + height - Math.min(foot, height), Math.max(wide, cell.worst === "fail" ? 2 : 1), Math.min(foot, height));
+  }
+}
+
+/** Single events, where few enough are in view. */
+function drawTicks(ctx, scene, row) {
+  const bottom = row.top + (row.isFolded ? FOLDED - 2 : ROW - 2);
+  let last = -Infinity;
+  for (const event of row.lane.ticks) {
+    const x = place(scene, event.sequence, event.at);
+    if (x < scene.plot - 2 || x > scene.width + 2) continue;
+    const hue = event.kind === "memory" ? "memory" : event.status === "fail" ? "fail" : scene.isFiltered ? "ink" : "ink2";
+    ctx.fillStyle = scene.colors[hue];
+    const tall = event.status === "fail" || event.kind === "memory" || scene.isFiltered ? 8 : 5;
+    if (x - last >= 1 || tall > 5) ctx.fillRect(Math.round(x) - 0.75, bottom - tall, 1.5, tall);
+    last = x;
+  }
+}
+
+function twisty(ctx, x, y, isClosed) {
   ctx.lineWidth = 1.4;
   ctx.beginPath();
-  if (row.isFolded) {
-    ctx.moveTo(9, middle - 3);
-    ctx.lineTo(12, middle);
-    ctx.lineTo(9, middle + 3);
+  if (isClosed) {
+    ctx.moveTo(x - 1.5, y - 3);
+    ctx.lineTo(x + 1.5, y);
+    ctx.lineTo(x - 1.5, y + 3);
   } else {
-    ctx.moveTo(7.5, middle - 1.5);
-    ctx.lineTo(10.5, middle + 1.5);
-    ctx.lineTo(13.5, middle - 1.5);
+    ctx.moveTo(x - 3, y - 1.5);
+    ctx.lineTo(x, y + 1.5);
+    ctx.lineTo(x + 3, y - 1.5);
   }
   ctx.stroke();
-  const hue = HUES[lane.status] ?? "ink3";
-  ink(ctx, scene.colors[hue]);
+}
+
+const NO_NODE = "the run itself";
+
+function drawGutter(ctx, scene, row) {
+  const { lane } = row;
+  const middle = row.top + (row.isFolded ? FOLDED : ROW) / 2;
+  ctx.fillStyle = scene.hover?.key === lane.key ? scene.colors.sunk : scene.colors.surface;
+  ctx.fillRect(0, row.top, scene.plot - 1, row.height - 1);
+  if (row.isPinned) {
+    ctx.fillStyle = scene.colors.ink3;
+    ctx.fillRect(0, row.top + 3, 2, row.own - 6);
+  }
+  ink(ctx, scene.colors.ink3);
+  twisty(ctx, 10.5, middle, row.isFolded);
+  ink(ctx, scene.colors[HUES[lane.status] ?? "ink3"]);
   drawShape(ctx, lane.status, 25, middle, row.isFolded ? 2.6 : 3.4);
-  setFont(ctx, row.isFolded ? scene.fonts.tiny : scene.fonts.mono);
-  let room = scene.plot - 36 - 10;
-  if (lane.attempts > 1 && scene.width >= 560) {
-    const text = `×${lane.attempts.toLocaleString("en")}`;
+  setFont(ctx, row.isFolded ? scene.fonts.tiny : lane.node === null ? scene.fonts.sans : scene.fonts.mono);
+  const notes = [];
+  if (row.hidden) notes.push(`+${row.hidden} run${row.hidden === 1 ? "" : "s"}`);
+  if (lane.hits !== undefined) notes.push(lane.hits.toLocaleString("en"));
+  else if (lane.attempts > 1) notes.push(`×${lane.attempts.toLocaleString("en")}`);
+  let room = scene.plot - 46;
+  if (notes.length && scene.width >= 560) {
+    const text = notes.join(" ");
     ink(ctx, scene.colors.ink3);
     ctx.textAlign = "right";
     ctx.fillText(text, scene.plot - 10, middle + 0.5);
     ctx.textAlign = "left";
     room -= widthOf(ctx, text) + 8;
   }
-  ink(ctx, scene.filter && scene.filter !== lane.node ? scene.colors.ink3 : scene.colors.ink);
-  if (!row.label || row.labelRoom !== room || row.labelFont !== ctx.fontSet) {
-    row.label = fit(ctx, plain(lane.node), room);
-    row.labelRoom = room;
-    row.labelFont = ctx.fontSet;
+  ink(ctx, lane.node === null ? scene.colors.ink2 : scene.colors.ink);
+  ctx.fillText(fitted(ctx, lane.node === null ? NO_NODE : plain(lane.node), room), 36, middle + 0.5);
+}
+
+const cuts = new Map();
+
+/** Cutting text measures it a dozen times, so what came of it is kept. */
+function fitted(ctx, text, room) {
+  const key = `${ctx.fontSet}|${Math.round(room)}|${text}`;
+  let cut = cuts.get(key);
+  if (cut === undefined) {
+    if (cuts.size > 5000) cuts.clear();
+    cuts.set(key, (cut = fit(ctx, text, room)));
   }
-  ctx.fillText(row.label, 36, middle + 0.5);
+  return cut;
+}
+
+export const forgetCuts = () => (cuts.clear(), widths.clear());
+
+function clipped(ctx, x, y, width, height, draw) {
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(x, y, width, height);
+  ctx.clip();
+  draw();
+  restore(ctx);
+}
+
+function drawRow(ctx, scene, row) {
+  if (!row.lane) {
+    ctx.fillStyle = scene.colors.line;
+    ctx.fillRect(36, row.top + row.height / 2 - 3, scene.plot - 100, 6);
+    ctx.fillRect(0, row.top + row.height - 1, scene.width, 1);
+    return;
+  }
+  const { lane } = row;
+  clipped(ctx, scene.plot, row.top - 1, scene.width - scene.plot, row.own + 1, () => {
+    ctx.globalAlpha = scene.isFiltered ? 0.55 : 1;
+    if (lane.spans.length) drawSpans(ctx, scene, row, lane.spans);
+    if (lane.bars.length) drawBars(ctx, scene, row);
+    ctx.globalAlpha = 1;
+    if (lane.ticks.length) drawTicks(ctx, scene, row);
+    else if (!scene.hasEvents) drawCells(ctx, scene, row, lane.spans.length > 0);
+  });
+  drawGutter(ctx, scene, row);
+  for (const child of row.children) drawChild(ctx, scene, child);
+  ctx.fillStyle = scene.colors.line;
+  ctx.fillRect(0, row.top + row.height - 1, scene.width, 1);
+}
+
+const ENDS = { completed: "ok", failed: "fail", cancelled: "cancelled" };
+export const childStatus = (child) => ENDS[child.status] ?? (child.terminal ? "unknown" : /^(wait|pause)/.test(child.status) ? "wait" : "live");
+
+function drawChild(ctx, scene, row) {
+  const { child } = row;
+  const middle = row.top + CHILD / 2;
+  ctx.fillStyle = scene.colors.sunk;
+  ctx.fillRect(0, row.top, scene.plot - 1, CHILD * (1 + row.nested.length));
+  ink(ctx, scene.colors.ink3);
+  twisty(ctx, 26, middle, !row.isOpen);
+  ink(ctx, scene.colors[HUES[childStatus(child)] ?? "ink3"]);
+  drawShape(ctx, childStatus(child), 39, middle, 3);
+  setFont(ctx, scene.fonts.mono);
+  ink(ctx, scene.colors.ink2);
+  ctx.fillText(fitted(ctx, plain(child.workflow ?? child.run), scene.plot - 62), 49, middle + 0.5);
+  if (child.start === null) return;
+  clipped(ctx, scene.plot, row.top, scene.width - scene.plot, CHILD * (1 + row.nested.length), () => {
+    const span = { from: null, to: null, start: child.start, end: child.end, status: childStatus(child), startSeen: true, label: "", waits: [], level: 0 };
+    drawSpans(ctx, scene, { top: row.top, height: CHILD, levels: 1 }, [span]);
+    for (const { lane, top } of row.nested) {
+      const spans = lane.spans.map((one) => ({ ...one, from: null, to: null, waits: [] }));
+      drawSpans(ctx, scene, { top, height: CHILD, levels: 1 }, spans.length ? spans : lane.bars.map((bar) => ({ ...bar, from: null, to: null, startSeen: true, label: "", waits: [], level: 0 })));
+    }
+  });
+  for (const { lane, top } of row.nested) {
+    ink(ctx, scene.colors.ink3);
+    setFont(ctx, scene.fonts.mono);
+    ctx.fillText(fitted(ctx, lane.node === null ? NO_NODE : plain(lane.node), scene.plot - 70), 58, top + CHILD / 2 + 0.5);
+  }
 }
 
 function drawRows(ctx, scene) {
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(0, AXIS + MEMORY, scene.width, scene.height - AXIS - MEMORY);
-  ctx.clip();
-  for (const row of scene.rows) {
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(scene.plot, row.top - 1, scene.width - scene.plot, row.height + 1);
-    ctx.clip();
-    if (row.lane.buckets.length) drawBuckets(ctx, scene, row);
-    drawSpans(ctx, scene, row);
-    restore(ctx);
-    drawGutter(ctx, scene, row);
-    ctx.fillStyle = scene.colors.line;
-    ctx.fillRect(0, row.top + row.height - 1, scene.width, 1);
+  const top = HEAD + scene.pinnedHeight;
+  clipped(ctx, 0, top, scene.width, scene.height - top, () => {
+    for (const row of scene.rows) drawRow(ctx, scene, row);
+  });
+  for (const row of scene.pinned) {
+    ctx.fillStyle = scene.colors.surface;
+    ctx.fillRect(0, row.top, scene.width, row.height);
+    drawRow(ctx, scene, row);
   }
-  restore(ctx);
+  if (!scene.pinned.length) return;
+  ctx.fillStyle = scene.colors.line2;
+  ctx.fillRect(0, top - 1, scene.width, 1);
+}
+
+/** A collapsed gap is a band through all lanes. */
+function drawGapBands(ctx, scene) {
+  for (const gap of scene.gapsCollapsed ? scene.gaps : []) {
+    const [left, right] = [place(scene, gap.from, gap.start), place(scene, gap.to, gap.end)];
+    if (right < scene.plot || left > scene.width) continue;
+    ctx.fillStyle = scene.colors.sunk;
+    ctx.fillRect(left, AXIS, right - left, scene.height - AXIS);
+    ctx.strokeStyle = scene.colors.line2;
+    ctx.lineWidth = 1;
+    ctx.setLineDash([2, 2]);
+    ctx.beginPath();
+    for (const x of [left, right]) {
+      ctx.moveTo(Math.round(x) + 0.5, AXIS);
+      ctx.lineTo(Math.round(x) + 0.5, scene.height);
+    }
+    ctx.stroke();
+    ctx.setLineDash([]);
+  }
+}
+
+/** How long each gap was: always when it is collapsed, else where there is room for it. */
+function drawGapLabels(ctx, scene) {
+  setFont(ctx, scene.fonts.small);
+  ctx.textAlign = "center";
+  for (const gap of scene.gaps) {
+    const left = Math.max(place(scene, gap.from, gap.start), scene.plot);
+    const right = Math.min(place(scene, gap.to, gap.end), scene.width);
+    const text = `${stretch(gap.end - gap.start)} idle`;
+    const width = widthOf(ctx, text) + 10;
+    if (right < left || (!scene.gapsCollapsed && right - left < width + 160)) continue;
+    const middle = Math.min(Math.max((left + right) / 2, scene.plot + width / 2), scene.width - width / 2);
+    ctx.fillStyle = scene.colors.sunk;
+    box(ctx, middle - width / 2, MINI + 4, width, AXIS - MINI - 8, 3);
+    ctx.fill();
+    ink(ctx, scene.colors.ink2);
+    ctx.fillText(text, middle, (MINI + AXIS) / 2 + 0.5);
+  }
+  ctx.textAlign = "left";
+}
+
+/** Time running backwards: a mark on the axis where the reported time is before that of the event in front. */
+function drawReversals(ctx, scene) {
+  let last = -Infinity;
+  for (const one of scene.reversals) {
+    const x = place(scene, one.sequence, one.at);
+    if (x < scene.plot || x > scene.width || x - last < 9) continue;
+    last = x;
+    ctx.fillStyle = scene.colors.surface;
+    ctx.fillRect(x - 5, AXIS - 10, 10, 9);
+    ctx.strokeStyle = scene.colors.wait;
+    ctx.lineWidth = 1.4;
+    ctx.beginPath();
+    ctx.moveTo(x + 4, AXIS - 5.5);
+    ctx.lineTo(x - 3.5, AXIS - 5.5);
+    ctx.moveTo(x - 0.5, AXIS - 8.5);
+    ctx.lineTo(x - 3.5, AXIS - 5.5);
+    ctx.lineTo(x - 0.5, AXIS - 2.5);
+    ctx.stroke();
+  }
+}
+
+/** From cause to effect, between the lanes of the two. */
+function drawLinks(ctx, scene) {
+  for (const link of scene.links) {
+    const from = scene.pointOf(link.from), to = scene.pointOf(link.to);
+    if (!from || !to || Math.max(from.x, to.x) < scene.plot || Math.min(from.x, to.x) > scene.width) continue;
+    const isChosen = link.from.sequence === scene.selected || link.to.sequence === scene.selected;
+    ctx.strokeStyle = isChosen ? scene.colors.live : scene.colors.line3;
+    ctx.globalAlpha = isChosen ? 1 : 0.7;
+    ctx.lineWidth = isChosen ? 1.6 : 1;
+    const bend = Math.max(12, Math.min(60, Math.abs(to.x - from.x) / 2));
+    ctx.beginPath();
+    ctx.moveTo(from.x, from.y);
+    if (Math.abs(from.y - to.y) < 2) ctx.quadraticCurveTo((from.x + to.x) / 2, from.y - 14, to.x, to.y);
+    else ctx.bezierCurveTo(from.x + bend, from.y, to.x - bend, to.y, to.x, to.y);
+    ctx.stroke();
+    ctx.fillStyle = ctx.strokeStyle;
+    ctx.beginPath();
+    ctx.arc(to.x, to.y, isChosen ? 2.6 : 1.8, 0, Math.PI * 2);
+    ctx.fill();
+    ctx.globalAlpha = 1;
+  }
+}
+
+/** The whole run in small, with the window as the part that is not dimmed. */
+function drawMini(ctx, scene) {
+  ctx.fillStyle = scene.colors.surface;
+  ctx.fillRect(0, 0, scene.width, MINI);
+  const { whole } = scene;
+  setFont(ctx, scene.fonts.sans);
+  ink(ctx, scene.colors.ink3);
+  if (scene.width >= 560) ctx.fillText("whole run", 12, MINI / 2 + 0.5);
+  const most = Math.log2(1 + whole.most);
+  const bottom = MINI - 4;
+  const x = (bin) => scene.miniX(whole.binStart(bin));
+  ctx.fillStyle = scene.isFiltered ? scene.colors.ink2 : scene.colors.ink3;
+  ctx.globalAlpha = 0.5;
+  whole.counts.forEach((count, bin) => {
+    if (!count) return;
+    const tall = Math.max(2, (14 * Math.log2(1 + count)) / most);
+    ctx.fillRect(x(bin), bottom - tall, Math.max(1, x(bin + 1) - x(bin) - 0.5), tall);
+  });
+  ctx.globalAlpha = 1;
+  ctx.fillStyle = scene.colors.memory;
+  for (const bin of whole.writes) ctx.fillRect(x(bin), bottom + 1, Math.max(1.5, x(bin + 1) - x(bin)), 2);
+  ctx.fillStyle = scene.colors.fail;
+  for (const bin of whole.fails) ctx.fillRect(x(bin), 2, Math.max(2, x(bin + 1) - x(bin)), 4);
+  const [left, right] = scene.miniWindow;
+  ctx.fillStyle = scene.colors.surface;
+  ctx.globalAlpha = 0.6;
+  ctx.fillRect(scene.plot, 0, left - scene.plot, MINI);
+  ctx.fillRect(right, 0, scene.width - right, MINI);
+  ctx.globalAlpha = 1;
+  ctx.fillStyle = scene.colors.line;
+  ctx.fillRect(0, MINI - 1, scene.width, 1);
+  ctx.strokeStyle = scene.colors.line3;
+  ctx.lineWidth = 1;
+  box(ctx, left + 0.5, 0.5, Math.max(3, right - left - 1), MINI - 2, 2);
+  ctx.stroke();
 }
 
 function drawGrid(ctx, scene) {
@@ -362,10 +600,11 @@ function drawGrid(ctx, scene) {
 
 function drawAxis(ctx, scene) {
   ctx.fillStyle = scene.colors.surface;
-  ctx.fillRect(0, 0, scene.width, AXIS);
+  ctx.fillRect(0, MINI, scene.width, AXIS - MINI);
+  const middle = (MINI + AXIS) / 2 + 0.5;
   setFont(ctx, scene.fonts.sans);
   ink(ctx, scene.colors.ink3);
-  ctx.fillText(scene.axisName, 12, AXIS / 2 + 0.5);
+  ctx.fillText(scene.axisName, 12, middle);
   ink(ctx, scene.colors.ink2);
   let free = scene.plot;
   for (const tick of scene.ticks) {
@@ -375,25 +614,11 @@ function drawAxis(ctx, scene) {
     const left = x + width < scene.width ? x + 4 : x - width + 2;
     if (left < free) continue;
     free = left + width;
-    ctx.fillText(tick.text, left, AXIS / 2 + 0.5);
+    ctx.fillText(tick.text, left, middle);
     ctx.fillStyle = scene.colors.line2;
     ctx.fillRect(x, AXIS - 7, 1, 7);
     ink(ctx, scene.colors.ink2);
   }
-  drawThumb(ctx, scene);
-}
-
-/** How much of the run is in view, and where: a thumb on the axis, once it is not all of it. */
-function drawThumb(ctx, scene) {
-  const [first, last] = scene.extents;
-  const [from, to] = scene.view;
-  if (to - from >= (last - first) * 0.999) return;
-  const room = scene.width - scene.plot;
-  const at = (value) => scene.plot + Math.min(1, Math.max(0, (value - first) / (last - first))) * room;
-  ctx.fillStyle = scene.colors.line;
-  ctx.fillRect(scene.plot, 0, room, 2);
-  ctx.fillStyle = scene.colors.ink3;
-  ctx.fillRect(at(from), 0, Math.max(8, at(to) - at(from)), 2);
 }
 
 function drawMarks(ctx, scene) {
@@ -420,7 +645,8 @@ function drawMemory(ctx, scene) {
   ctx.fillText("memory", 36, middle + 0.5);
   setFont(ctx, scene.fonts.sans);
   ctx.textAlign = "right";
-  ctx.fillText(scene.writesTotal.toLocaleString("en"), scene.plot - 10, middle + 0.5);
+  const { writesTotal, runWrites } = scene;
+  if (scene.width >= 560) ctx.fillText(writesTotal === runWrites ? runWrites.toLocaleString("en") : `${writesTotal.toLocaleString("en")} of ${runWrites.toLocaleString("en")}`, scene.plot - 10, middle + 0.5);
   ctx.textAlign = "left";
   ctx.save();
   ctx.beginPath();
@@ -546,13 +772,20 @@ export function paint(ctx, scene) {
   ctx.lineCap = "round";
   ctx.lineJoin = "round";
   drawGrid(ctx, scene);
+  drawGapBands(ctx, scene);
   drawNow(ctx, scene);
   drawRows(ctx, scene);
+  clipped(ctx, scene.plot, HEAD, scene.width - scene.plot, scene.height - HEAD, () => drawLinks(ctx, scene));
   drawMemory(ctx, scene);
   drawAxis(ctx, scene);
+  clipped(ctx, scene.plot, MINI, scene.width - scene.plot, AXIS - MINI, () => {
+    drawGapLabels(ctx, scene);
+    drawReversals(ctx, scene);
+  });
   drawMarks(ctx, scene);
+  drawMini(ctx, scene);
   drawArea(ctx, scene);
   drawSelected(ctx, scene);
   ctx.fillStyle = scene.colors.line;
-  ctx.fillRect(scene.plot - 1, 0, 1, scene.height);
+  ctx.fillRect(scene.plot - 1, MINI, 1, scene.height - MINI);
 }

@@ -6,6 +6,7 @@ import { keep, recall } from "./kept.js";
 
 const HOME = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
 const ORDER = ["relative", "utc", "local"];
+const OTHER = "other"; // of the select: any zone that has a name
 const formats = new Map();
 let chosen = known(param("tz")) ?? known(recall("tz")) ?? "relative";
 
@@ -110,8 +111,12 @@ export function stretch(ms) {
   return hours < 48 ? `${sign}${hours} h ${minutes % 60} min` : `${sign}${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
-/** From the start of a run. */
-export const since = (ms) => (ms <= 0 ? stretch(ms) : `+${stretch(ms)}`);
+/** From the start of a run, to the millisecond for an hour: neighbours in a list differ by less than their distance. */
+export function since(ms) {
+  if (ms <= 0) return stretch(ms);
+  if (ms < 60_000 || ms >= 3_600_000) return `+${stretch(ms)}`;
+  return `+${Math.floor(ms / 60_000)} min ${((ms % 60_000) / 1000).toFixed(3).replace(/\.?0+$/, "")} s`;
+}
 
 function ago(ms) {
   const size = Math.abs(ms);
@@ -161,14 +166,58 @@ export function choose(next) {
   document.dispatchEvent(new CustomEvent("zone:change"));
 }
 
-export const chooseNext = () => choose(ORDER[(ORDER.indexOf(chosen) + 1) % ORDER.length]);
+/** Through the usual ones and the zone that was chosen last, if one was. */
+export function chooseNext() {
+  const zones = [...document.getElementById("tz")?.options ?? []].map((option) => option.value).filter((value) => value !== OTHER);
+  const order = zones.length ? zones : ORDER;
+  choose(order[(order.indexOf(chosen) + 1) % order.length]);
+}
 
 function reflect() {
   const select = document.getElementById("tz");
   if (!select) return;
   select.querySelector('[value="local"]').textContent = `Local (${HOME})`;
-  if (![...select.options].some((option) => option.value === chosen)) select.add(new Option(chosen, chosen));
+  if (![...select.options].some((option) => option.value === chosen)) {
+    select.add(new Option(chosen.replaceAll("_", " "), chosen), select.querySelector(`[value="${OTHER}"]`));
+  }
   select.value = chosen;
+}
+
+/** A dialog with all zones that the browser knows; a name is typed or picked, nothing unknown is taken. */
+function askForZone() {
+  const dialog = document.createElement("dialog");
+  dialog.className = "zone";
+  dialog.setAttribute("aria-label", "Time zone");
+  const form = document.createElement("form");
+  form.method = "dialog";
+  const label = document.createElement("label");
+  label.className = "field";
+  label.textContent = "Time zone";
+  const input = document.createElement("input");
+  input.setAttribute("list", "zones");
+  input.placeholder = "Europe/Berlin";
+  input.autocomplete = "off";
+  input.spellcheck = false;
+  const zones = document.createElement("datalist");
+  zones.id = "zones";
+  zones.append(...(Intl.supportedValuesOf?.("timeZone") ?? []).map((name) => new Option(name, name)));
+  const button = document.createElement("button");
+  button.className = "btn primary";
+  button.textContent = "Show times there";
+  label.append(input);
+  form.append(label, zones, button);
+  dialog.append(form);
+  document.body.append(dialog);
+  input.addEventListener("input", () => input.setCustomValidity(""));
+  form.addEventListener("submit", (event) => {
+    const name = input.value.trim().replaceAll(" ", "_");
+    if (known(name)) return choose(name);
+    event.preventDefault();
+    input.setCustomValidity("No zone has this name.");
+    input.reportValidity();
+  });
+  dialog.addEventListener("close", () => (dialog.remove(), reflect()));
+  dialog.showModal();
 }
 
 function tick() {
@@ -186,7 +235,7 @@ export function startTimes() {
   if (chosen !== "relative" && document.getElementById("tz")) setParams({ tz: chosen });
   reflect();
   showTimes();
-  document.getElementById("tz")?.addEventListener("change", (event) => choose(event.target.value));
+  document.getElementById("tz")?.addEventListener("change", ({ target }) => (target.value === OTHER ? askForZone() : choose(target.value)));
   document.addEventListener("visibilitychange", () => document.hidden || showTimes());
   document.addEventListener("fragment:shown", (event) => showTimes(event.target));
   setTimeout(tick, 1000);

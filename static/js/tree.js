@@ -1,12 +1,14 @@
 // A payload as a tree that keys can walk. What is shown is the text as it came (see json-scan.js): no number is
 // ever converted. Branches are read when they are opened and drawn in portions, so neither size nor depth hurts.
 
+import { binaryIn } from "./binary.js";
 import { copyText } from "./copy.js";
 import { codeOf, escapeOf, hiddenIn } from "./hidden.js";
 import { decode, members, readValue } from "./json-scan.js";
 
 const PORTION = 200; // members drawn at once
 const LONG = 480; // characters of a string before it is clamped
+const LARGE = 4096; // characters of a branch whose size is told
 const OPEN_AT_FIRST = 120; // rows that are opened without being asked for
 const OPEN_ON_REQUEST = 4000;
 const DEEPEST_ON_REQUEST = 200;
@@ -66,8 +68,30 @@ function appendMarked(parent, text, options) {
   appendVisible(parent, text.slice(at), options);
 }
 
+/** Bytes are told, not painted: what they look like, how many they are, and, when asked for, their text. */
+function binaryValue(found, text, cut) {
+  const pill = el("span", "pill binary");
+  pill.append([found.is, bytes(found.size), cut && "cut here"].filter(Boolean).join(" · "));
+  pill.title = found.why;
+  const more = el("button", "link", "show its text");
+  more.type = "button";
+  more.tabIndex = -1;
+  more.addEventListener("click", (event) => {
+    event.stopPropagation();
+    more.replaceWith(...textValue(text, cut));
+  });
+  return [pill, more];
+}
+
 function stringValue(literal, cut) {
   const text = decode(literal);
+  const found = binaryIn(text);
+  return found ? binaryValue(found, text, cut) : textValue(text, cut);
+}
+
+const sizeOf = (text) => new Blob([text]).size;
+
+function textValue(text, cut) {
   const box = el("bdi", "s");
   const fill = (whole) => {
     box.replaceChildren('"');
@@ -80,7 +104,7 @@ function stringValue(literal, cut) {
     return [box];
   }
   fill(false);
-  const more = el("button", "link", `show all ${text.length.toLocaleString("en")} characters`);
+  const more = el("button", "link", `show all ${text.length.toLocaleString("en")} characters, ${bytes(sizeOf(text))}`);
   more.type = "button";
   more.tabIndex = -1;
   more.addEventListener("click", (event) => {
@@ -111,7 +135,9 @@ function leafValue(text, value) {
 function countOf(value) {
   const noun = value.kind === "object" ? "member" : "item";
   const more = value.cut ? "+" : "";
-  return `${value.count.toLocaleString("en")}${more} ${noun}${value.count === 1 && !more ? "" : "s"}`;
+  const size = value.end - value.start;
+  const told = size < LARGE ? "" : `, ${bytes(size)}`;
+  return `${value.count.toLocaleString("en")}${more} ${noun}${value.count === 1 && !more ? "" : "s"}${told}`;
 }
 
 function keyLabel(key) {

@@ -10,7 +10,10 @@ from tests.whole.running_site import RunningSite
 
 from .conftest import Visitor
 
-PAGES = ["/t/demo/", "/t/demo/runs", "/t/demo/ledger", "/t/demo/hosts", "/t/demo/hosts/demo", "/t/demo/upload"]
+PAGES = [
+    *("/t/demo/", "/t/demo/runs", "/t/demo/ledger", "/t/demo/hosts", "/t/demo/hosts/demo", "/t/demo/upload"),
+    *("/t/demo/writers", "/t/demo/sources", "/t/demo/receipts", "/t/demo/coverage"),
+]
 
 
 def first_run(visitor: Visitor, host: str) -> str:

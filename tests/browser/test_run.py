@@ -122,7 +122,7 @@ def test_keys_walk_search_and_help(visit: Callable[..., Visitor]) -> None:
     page.keyboard.press("/")
     assert page.evaluate("() => document.activeElement.id") == "q"
     page.keyboard.type("completed")
-    expect(page.locator("#events")).to_contain_text("that match")
+    expect(page.locator("#events")).to_contain_text("events match")
     page.keyboard.press("Escape")  # clears the search
     page.keyboard.press("Escape")  # leaves it
     page.keyboard.press("?")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from runs.domain.dead_letters import DeadLetter
 from runs.domain.event import Refusal, RunEvent
 from runs.follower.state import FollowState, HostState, Phase
 from runs.follower.store import FollowedHost, ListedRun, ResumePoint
@@ -66,6 +67,9 @@ class MemoryStore:
     host_states: list[HostState] = field(default_factory=list)
     listed: list[ListedRun] = field(default_factory=list)
     fail_commits: int = 0
+    registered: list[str] = field(default_factory=list)
+    resting: list[str] = field(default_factory=list)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
 
     async def hosts_to_follow(self) -> Sequence[FollowedHost]:
         return list(self.hosts)
@@ -75,7 +79,10 @@ class MemoryStore:
         known = self.known.setdefault((host.tenant_id, host.host_id), [])
         known += [run.run_id for run in runs if run.run_id not in known]
         finished = {state.run_id for state in self.states if state.phase is Phase.FINISHED}
-        return [run_id for run_id in known if run_id not in finished]
+        return [run_id for run_id in known if run_id not in finished and run_id not in self.resting]
+
+    async def paused(self, host: FollowedHost) -> Collection[str]:
+        return self.resting
 
     async def resume_point(self, host: FollowedHost, run_id: str) -> ResumePoint:
         return self.resume_points.get(run_id, ResumePoint())
@@ -101,6 +108,15 @@ class MemoryStore:
         self.repeated += 1
         if known.digest != event.digest and event.has_payload:
             self.contradictions.append(event)
+
+    async def webhooks(self, host: FollowedHost) -> Sequence[str]:
+        return self.registered
+
+    async def keep_dead_letters(
+        self, host: FollowedHost, remote_id: str, letters: Sequence[DeadLetter]
+    ) -> Collection[str]:
+        self.dead_letters += letters
+        return [letter.run_id for letter in letters]
 
     async def save_state(self, host: FollowedHost, state: FollowState) -> None:
         self.states.append(state)

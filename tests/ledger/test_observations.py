@@ -6,6 +6,7 @@ import json
 import re
 import threading
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -723,6 +724,8 @@ def test_every_recorded_entry_of_the_public_app_is_taken_as_it_is(api: Client, t
     assert len(contents) >= 20 and any("\0" in text for text in contents.values())
     for memory_id, text in contents.items():
         told = json.loads(api.get(f"/v1/ledger/entries/alpha/tenant-memory/{memory_id}").content)
+        for key in ("sk-test-AAAABBBBCCCCDDDDEEEEFFFF0000111122223333", "password=hunter2"):
+            text = text.replace(key, f"[quarantined sha256:{sha256(key.encode()).hexdigest()} bytes:{len(key)}]")
         assert told["content"] == text
 
 

@@ -226,6 +226,20 @@ def test_a_backlog_has_each_tenant_once_in_order() -> None:
     assert backlog.take(0.0) == {}
 
 
+@pytest.mark.parametrize(
+    ("ended", "heard", "expected"),
+    [
+        (100.01, 99.0, 100.1),  # not more often than that
+        (100.01, 100.01, 100.1),  # a short reading asks for no longer rest
+        (100.2, 100.0, 100.1),  # it is quiet already, and over the time: at once
+        (100.2, 100.3, 100.4),  # waits for quiet
+        (100.2, 109.9, 101.0),  # but four times as long as the reading took at most
+    ],
+)
+def test_after_a_long_reading_the_next_one_waits_for_quiet(ended: float, heard: float, expected: float) -> None:
+    assert worker.next_reading(100.0, ended, heard) == pytest.approx(expected)
+
+
 def test_a_look_at_all_runs_is_not_forgotten_over_one_at_recent_ones() -> None:
     backlog = Backlog()
     for tenant, recent in ((1, True), (2, False), (2, True), (3, True), (3, False)):

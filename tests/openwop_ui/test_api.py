@@ -445,7 +445,10 @@ def test_every_endpoint_is_documented_with_its_key_and_its_errors() -> None:
 def test_every_schema_that_the_documents_refer_to_is_served() -> None:
     text = Client().get("/v1/openapi.json").content.decode()
     named = {piece.split('"')[0] for piece in text.split("/schemas/")[1:] if piece.split('"')[0].endswith(".json")}
-    assert named == {"receipt.json", "run-event.json", "memory-entry.json", "error.json"}
+    assert named == {
+        *("receipt.json", "run-event.json", "memory-entry.json", "error.json", "memory-put.json"),
+        *("memories-add.json", "conflict-decision.json", "provenance-chain.json"),
+    }
     for name in named:
         answer = Client().get(f"/schemas/{name}")
         assert answer.status_code == 200

@@ -613,7 +613,7 @@ def test_the_database_away_asks_the_host_to_come_again(host: Host, monkeypatch: 
 
     hook = subscribe(host)
     with monkeypatch.context() as patched:
-        patched.setattr(hooks, "take_in", broken)
+        patched.setattr(hooks, "add_events", broken)
         answer = deliver(hook, make_event(0))
     assert (answer.status_code, answer["Retry-After"]) == (503, "5")
     assert deliver(hook, make_event(0)).json()["outcome"] == "accepted"

@@ -640,7 +640,7 @@ def test_of_an_array_that_breaks_off_the_whole_events_are_kept(tenant: Tenant, h
 def test_a_connection_that_breaks_off_keeps_what_was_committed(
     tenant: Tenant, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runs.store.intake.BATCH_EVENTS", 10)
+    monkeypatch.setattr("runs.store.batches.BATCH_EVENTS", 10)
 
     def breaking() -> Iterator[bytes]:
         for event in NOISE[:25]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
@@ -20,7 +20,7 @@ from openwop_ui.tenancy.scope import tenant_scope
 from runs.domain.event import Refusal
 from runs.domain.projection import project
 from runs.models import Attempt, Event, EventCopy, Host, Incident, Run, RunNode
-from runs.store import Receipt, ref, take_in
+from runs.store import Receipt, batches, intake, ref, staging, take_in
 from tests.factories import bearer, make_event, make_host, make_key, make_log, make_tenant, read, take
 
 RECORDINGS = Path(__file__).parent.parent / "fixtures" / "recordings"
@@ -277,17 +277,19 @@ def queries_for(host: Host, events: list[dict[str, Any]]) -> int:
 
 
 def test_the_number_of_queries_does_not_grow_with_the_batch(host: Host) -> None:
-    small, large = make_log("small", nodes=2), make_log("large", nodes=300)
+    few, small, large = make_log("few", nodes=2), make_log("small", nodes=10), make_log("large", nodes=300)
+    assert len(few) <= staging.FEW < len(small)
     first = queries_for(host, small)
     assert first == queries_for(host, large)
     assert first <= 16
+    assert queries_for(host, few) <= 14
     again = queries_for(host, small)
     assert again == queries_for(host, large)
     assert again <= 12
 
 
 def test_the_number_of_queries_does_not_grow_with_the_runs_of_a_batch(host: Host) -> None:
-    one = queries_for(host, make_log("one"))
+    one = queries_for(host, make_log("one", nodes=10))
     many = queries_for(host, [event for number in range(50) for event in make_log(f"many-{number}")])
     assert one == many
 
@@ -337,9 +339,7 @@ def test_four_at_once_neither_lock_each_other_out_nor_store_anything_twice() -> 
 def test_what_was_committed_before_a_failure_stays_and_the_rest_can_be_sent_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from runs.store import intake
-
-    monkeypatch.setattr(intake, "BATCH_EVENTS", 5)
+    monkeypatch.setattr(batches, "BATCH_EVENTS", 5)
     host = make_host(make_tenant())
     log = make_log(nodes=4)
 
@@ -351,6 +351,59 @@ def test_what_was_committed_before_a_failure_stays_and_the_rest_can_be_sent_agai
         take_in(ref(host), breaks_off())
     assert [row["sequence"] for row in rows_of(host)["Event"]] == [0, 1, 2, 3, 4]
     assert counts(take(host, log)) == (len(log) - 5, 5, 0, 0)
+
+
+@pytest.mark.usefixtures("transactional_db")
+def test_a_client_who_stops_sending_does_not_hold_up_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    more = threading.Event()
+
+    def waits() -> Any:
+        yield from read(make_log(nodes=4))[:5]
+        more.wait(30)
+
+    monkeypatch.setattr(batches, "BATCH_EVENTS", 5)
+    monkeypatch.setattr(intake, "add_events", raises)
+    with pytest.raises(ZeroDivisionError):
+        take_in(ref(make_host(make_tenant())), waits())
+    assert not more.is_set()
+    more.set()
+
+
+def raises(*_: Any, **__: Any) -> Any:
+    raise ZeroDivisionError
+
+
+def test_a_run_with_events_stays(host: Host) -> None:
+    take(host, make_log(nodes=0))
+    with tenant_scope(host.tenant_id), pytest.raises(IntegrityError, match="has events"), transaction.atomic():
+        Run.objects.filter(tenant_id=host.tenant_id).delete()
+    with tenant_scope(host.tenant_id), pytest.raises(IntegrityError, match="has events"), transaction.atomic():
+        Run.objects.filter(tenant_id=host.tenant_id).update(id=-1)
+    assert len(rows_of(host)["Event"]) == 2
+
+
+def test_an_event_needs_a_run_of_its_own_tenant(host: Host) -> None:
+    other = make_host(make_tenant("other"))
+    take(other, make_log())
+    take(host, make_log())
+    with tenant_scope(other.tenant_id):
+        foreign = Run.objects.get(tenant_id=other.tenant_id).pk
+    with tenant_scope(host.tenant_id):
+        for run in (foreign, -1):
+            event = Event.objects.filter(tenant_id=host.tenant_id)[0]
+            event.run_id = run
+            with pytest.raises(IntegrityError, match="which there is not"), transaction.atomic():
+                event.save(force_insert=True)
+
+
+def test_a_run_that_was_stored_and_is_gone_is_made_again(host: Host) -> None:
+    take(host, make_log())
+    with tenant_scope(host.tenant_id), connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('openwop.retention', 'on', true)")
+        for table in ("runs_attempt", "runs_runnode", "runs_event", "runs_run"):
+            cursor.execute(f"DELETE FROM {table} WHERE tenant_id = %s", [host.tenant_id])
+        cursor.execute("SELECT set_config('openwop.retention', '', true)")
+    assert counts(take(host, make_log())) == (8, 0, 0, 0)
 
 
 def test_refusals_among_the_items_are_passed_on(host: Host) -> None:

@@ -22,6 +22,7 @@ NAMES = {
     *("run-event", "run-event-v1", "run-event-v2"),
     *("memory-written", "memory-compacted", "memory-consolidated", "commitment-fired"),
     *("memory-entry", "memory-list-options", "receipt", "error"),
+    *("memory-put", "discovery"),
 }
 
 

@@ -30,11 +30,11 @@ _NAME_LIMIT = 30
 
 _STATUS_HUES = {
     "ok": ("ok", "completed", "succeeded", "stored", "following", "confirmed"),
-    "fail": ("fail", "failed", "error", "failing", "deleted", "dead-lettered", "timed-out"),
+    "fail": ("fail", "failed", "error", "failing", "deleted", "erased", "dead-lettered", "timed-out", "refused"),
     "wait": ("wait", "paused", "reconnecting", "expired", "waiting", "suspended"),
     "live": ("live", "running", "pending", "cancelling", "queued", "resuming", "started"),
     "cancelled": ("cancelled", "interrupted", "skipped"),
-    "neutral": ("idle", "announced", "delivers"),
+    "neutral": ("idle", "announced", "delivers", "requested"),
 }
 _HUE_OF = {word: hue for hue, words in _STATUS_HUES.items() for word in words}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from contextlib import suppress
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -14,11 +15,16 @@ from runs.domain.storable import storable
 from runs.follow_store import DatabaseFollowStore, configured
 from runs.follower.worker import follow_forever
 from runs.models import Follow, Host
-from runs.store import ref
+from runs.store import HostRef, ref
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks at whether the run is over."""
 
 
 class Command(BaseCommand):
-    help = "Follows a host's runs until told to stop (Ctrl-C)."
+    help = (
+        "Follows a host's runs until told to stop (Ctrl-C); with --run until that run has ended and a poll says so too."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--tenant", required=True, metavar="SLUG")
@@ -38,15 +44,25 @@ class Command(BaseCommand):
         store = DatabaseFollowStore(only=ref(host), run_id=options["run"])
         self.stderr.write(f"Following {host.slug} at {host.origin}. Ctrl-C stops.")
         try:
-            asyncio.run(_until_told(store))
+            has_ended = asyncio.run(_until_told(store, ref(host), options["run"]))
         finally:
             store.close()
+        if has_ended:
+            self.stderr.write("The run has ended.")
 
 
-async def _until_told(store: DatabaseFollowStore) -> None:
+async def _until_told(store: DatabaseFollowStore, host: HostRef, run_id: str | None) -> bool:
+    """Whether the run has ended."""
     stop = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(follow_forever(store, stop=stop, settings=configured()), name="follower")
         tasks.create_task(store.renew_leases(stop), name="leases")
+        while run_id is not None and not stop.is_set():
+            if await store.has_ended(host, run_id):
+                stop.set()
+                return True
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), LOOK_EVERY)
+    return False

@@ -4,7 +4,8 @@ import hashlib
 from typing import Any
 
 import pytest
-from hypothesis import given
+import rfc8785
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ledger.domain.canonical import MAX_DEPTH, MAX_INTEGER, Flaw, NotCanonical, canonical_bytes, payload_hash
@@ -105,3 +106,23 @@ def test_the_order_of_members_does_not_matter(value: Any) -> None:
         return [backwards(element) for element in one] if isinstance(one, list) else one
 
     assert payload_hash(backwards(value)) == payload_hash(value)
+
+
+PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-MAX_INTEGER, MAX_INTEGER)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner)
+    ),
+    max_leaves=12,
+)
+
+
+@given(PLAIN)
+@example([1e16, 1e15 + 0.5, 0.0001, 0.00009, 1e-7, 0.1, -0.0, 1.0, 5e-324])
+@example({"\x7f": "\x00\x1f\u2028\x7f", "b": 1, "a": {"é": 1}})
+def test_the_fast_way_writes_what_the_scheme_says(value: object) -> None:
+    assert canonical_bytes(value) == rfc8785.dumps(value)  # type: ignore[arg-type]

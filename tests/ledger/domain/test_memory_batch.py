@@ -93,3 +93,45 @@ def test_an_array_needs_a_ref_from_elsewhere() -> None:
     text = json.dumps([entry()]).encode()
     assert read_batch(text, memory_ref="notes").memory_ref == "notes"
     assert read_batch(body(entry(), ref="own"), memory_ref="notes").memory_ref == "own"
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (entry(content=...), "content is missing"),
+        (entry(content=7), "content is no text"),
+        (entry(tags=...), "tags are missing"),
+        (entry(tags=[1]), "tags are no array of texts"),
+        (entry(tags=["x" * 257]), "a tag of more than 256 characters"),
+        (entry(createdAt=...), "createdAt is missing"),
+        (entry(createdAt=7), "createdAt is no text"),
+        (entry(createdAt="2026-03-01T12:00:00"), "createdAt has no time zone"),
+    ],
+)
+def test_a_complaint_says_what_is_wrong(bad: Any, words: str) -> None:
+    ((refused),) = read_batch(body(bad)).refused
+    assert refused.reason == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"{", "is no JSON"),
+        (b"[]", "is no JSON object with memoryRef and entries"),
+        (body(ref=""), "is not a text of 1 to 2048 characters"),
+        (b'{"memoryRef": "notes", "entries": {}}', "is no array"),
+        (body(*[1] * (MOST_ENTRIES + 1)), "has more than 10,000 entries"),
+    ],
+)
+def test_a_refusal_says_what_is_wrong(text: bytes, words: str) -> None:
+    with pytest.raises(NotABatch) as refusal:
+        read_batch(text)
+    assert str(refusal.value) == words
+
+
+def test_what_is_just_small_enough_is_taken() -> None:
+    batch = read_batch(body(*(entry(id=f"m{n}", tags=["x" * 256]) for n in range(3)), ref="x" * 2048))
+    assert (len(batch.entries), batch.refused) == (3, ())
+    assert read_batch(body(entry(), ref="x")).memory_ref == "x"
+    most = read_batch(body(*[1] * MOST_ENTRIES))
+    assert len(most.refused) == MOST_ENTRIES

@@ -34,6 +34,7 @@ def sight(content: str | None = "text", **told: object) -> Sight:
 
 
 def test_a_sight_takes_over_what_the_host_said() -> None:
+    key = b"sk-live-0123456789abcdef"
     entry = read_memory_entry(
         {
             "id": "m1",
@@ -48,7 +49,7 @@ def test_a_sight_takes_over_what_the_host_said() -> None:
     assert isinstance(entry, MemoryEntry)
     assert Sight.of(entry) == Sight(
         outcome="content",
-        content="call [REDACTED:crm] with sk-live-0123456789abcdef",
+        content=f"call [REDACTED:crm] with [quarantined sha256:{hashlib.sha256(key).hexdigest()} bytes:{len(key)}]",
         tags=("a", "node:sum"),
         created_at=NOON,
         expires_at=NOON + timedelta(days=1),

@@ -127,6 +127,7 @@ ANSWERS: list[tuple[str, Any, State, tuple[Reason, ...]]] = [
         State.CONFIRMED,
         (Reason.ADDRESS_MATCHES,),
     ),
+    ("taken away since", {"$withheld": {"sha256": "0" * 64, "bytes": 12}}, State.UNKNOWN, (Reason.WITHHELD,)),
     ("wrong key", entry(key="other"), State.UNKNOWN, (Reason.WRONG_KEY,)),
     ("wrong scope", entry(scope={"type": "project"}), State.UNKNOWN, (Reason.WRONG_SCOPE,)),
     ("no scope", entry(scope=None), State.UNKNOWN, (Reason.WRONG_SCOPE,)),

@@ -9,6 +9,7 @@ from detect_secrets.plugins.base import RegexBasedDetector
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ledger.domain import redaction
 from ledger.domain.redaction import (
     BadSecretId,
     Policy,
@@ -18,6 +19,12 @@ from ledger.domain.redaction import (
     redact,
     secret_shapes,
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _detectors_made_here() -> None:
+    """They are made once for a process; these tests are about how they are made, too."""
+    redaction._finders.cache_clear()
 
 
 def known(text: str, **secrets: str) -> str:

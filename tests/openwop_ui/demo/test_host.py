@@ -381,3 +381,74 @@ async def test_the_follower_ends_with_the_hosts_own_logs() -> None:
 
 def ended(host: DemoHost) -> list[Run]:
     return [run for run in host.engine.runs.values() if run.is_over]
+
+
+# --- forks ---
+
+
+async def forked(client: httpx.AsyncClient, path: str, **body: Any) -> httpx.Response:
+    headers = V2 if not path.startswith("/v1") else {}
+    return await client.post(f"{path}:fork", json=body, headers=headers)
+
+
+def facts(run: Run) -> list[tuple[str, str | None, Any]]:
+    return [(event.type, event.node, event.payload) for event in run.events]
+
+
+async def test_a_replay_tells_the_same_facts_under_other_event_ids(host: DemoHost, client: httpx.AsyncClient) -> None:
+    source = finished_run(host)
+    answer = await forked(client, f"/runs/acme~2F{source.run_id}", mode="replay")
+    assert answer.status_code == 201
+    told = answer.json()
+    assert (told["sourceRunId"], told["fromSeq"], told["mode"]) == (f"acme/{source.run_id}", 0, "replay")
+    replay = host.engine.runs[told["runId"].removeprefix("acme/")]
+    assert facts(replay) == facts(source)
+    assert not {event.event_id for event in replay.events} & {event.event_id for event in source.events}
+    assert (replay.status, replay.is_over) == (source.status, True)
+
+
+async def test_a_branch_takes_over_what_came_before_and_goes_on(host: DemoHost, client: httpx.AsyncClient) -> None:
+    source = finished_run(host)
+    answer = await forked(client, f"/v1/runs/{source.run_id}", mode="branch", fromSeq=3)
+    branch = host.engine.runs[answer.json()["runId"]]
+    assert facts(branch)[:3] == facts(source)[:3]
+    assert [event.cause for event in branch.events[:3]] == [event.event_id for event in source.events[:3]]
+    host.engine.advance(host._now() + 600)
+    assert branch.is_over and len(branch.events) > 3
+    snapshot = (await client.get(f"/v1/runs/{branch.run_id}")).json()
+    assert (snapshot["parentRunId"], snapshot["parentSeq"], snapshot["forkMode"]) == (source.run_id, 3, "branch")
+    bound = (await client.get(f"/runs/acme~2F{branch.run_id}", headers=V2)).json()
+    assert bound["parentRunId"] == f"acme/{source.run_id}"
+    assert (await client.get(f"/v1/runs/{branch.run_id}/ancestry")).json()["parent"] is None
+
+
+async def test_a_fork_under_one_key_is_one_fork(host: DemoHost, client: httpx.AsyncClient) -> None:
+    path, headers = f"/v1/runs/{finished_run(host).run_id}:fork", {"Idempotency-Key": "k"}
+    first = await client.post(path, json={"mode": "replay"}, headers=headers)
+    again = await client.post(path, json={"mode": "replay"}, headers=headers)
+    assert first.json() == again.json()
+    other = await client.post(path, json={"mode": "branch", "fromSeq": 1}, headers=headers)
+    assert (other.status_code, other.json()["error"]) == (409, "idempotency_key_mismatch")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"mode": "rewind"}, 400, "validation_error"),
+        ({"mode": "branch"}, 400, "validation_error"),
+        ({"mode": "branch", "fromSeq": 10_000}, 422, "fork_point_invalid"),
+        ({"mode": "branch", "fromSeq": -1}, 422, "fork_point_invalid"),
+        ({"mode": "branch", "fromSeq": True}, 422, "fork_point_invalid"),
+    ],
+)
+async def test_what_can_not_be_forked(
+    host: DemoHost, client: httpx.AsyncClient, body: dict[str, Any], status: int, code: str
+) -> None:
+    answer = await forked(client, f"/v1/runs/{finished_run(host).run_id}", **body)
+    assert (answer.status_code, answer.json()["error"]) == (status, code)
+
+
+async def test_a_run_that_goes_on_is_not_replayed(host: DemoHost, client: httpx.AsyncClient) -> None:
+    run = host.engine.start("crm.sync-accounts", {})
+    answer = await forked(client, f"/v1/runs/{run.run_id}", mode="replay")
+    assert (answer.status_code, answer.json()["error"]) == (409, "run_active")

@@ -16,7 +16,18 @@ from django.db import IntegrityError, ProgrammingError, connection, transaction
 from django.db.models import AutoField, Model
 from psycopg import errors
 
-from ledger.models import MemoryEntry, MemoryScope, MemoryWrite, Merge, MergeSource, ReadingCursor, TaggedSource
+from ledger.claims_store import Actor, Ask, Revision, decide_conflict, register_writer, revise_claim
+from ledger.domain.decisions import Verdict
+from ledger.models import (
+    ClaimRow,
+    MemoryEntry,
+    MemoryScope,
+    MemoryWrite,
+    Merge,
+    MergeSource,
+    ReadingCursor,
+    TaggedSource,
+)
 from ledger.store import read_backlog
 from openwop_ui.tenancy.keys import digest_of
 from openwop_ui.tenancy.models import Tenant
@@ -24,6 +35,7 @@ from openwop_ui.tenancy.scope import key_scope, operator_scope, principal_scope,
 from runs.models import Attempt, Event, EventCopy, Follow, Incident, Run, RunNode
 from tests.committed import tables_of_tenants
 from tests.factories import make_event, make_host, make_key, make_log, make_member, make_tenant, take
+from tests.ledger.claims import body, conflicts, say
 
 OURS = ("tenancy", "runs", "ledger")
 MODELS = {model._meta.db_table: model for label in OURS for model in apps.get_app_config(label).get_models()}
@@ -80,11 +92,26 @@ def filled(slug: str) -> Tenant:
     )
     take(host, [make_event(0, "run.started", payload={"changed": True})])
     read_backlog(tenant.pk)
+    dispute(tenant)
     with tenant_scope(tenant.pk):
         for table in reversed(tables_of_tenants()):
             if asked(f"SELECT count(*) FROM {table}") == [(0,)]:
                 MODELS[table](**example_row(MODELS[table], tenant)).save(force_insert=True)
     return tenant
+
+
+def dispute(tenant: Tenant) -> None:
+    """Two writers disagree, a person decides and words the claim anew."""
+    for writer in ("billing", "crm"):
+        register_writer(tenant_id=tenant.pk, service_key=writer)
+        say(tenant, body(writer, service=writer, claims=[{"key": "plan", "value": writer}]))
+    (conflict,) = conflicts(tenant)
+    with tenant_scope(tenant.pk):
+        claim = ClaimRow.objects.get(writer="crm").id
+    person = Actor("person", "person:ada")
+    ask = Ask(1, Verdict.CHOOSE, claim=claim)
+    decide_conflict(tenant_id=tenant.pk, conflict=conflict.id, ask=ask, actor=person)
+    revise_claim(tenant_id=tenant.pk, claim=claim, based_on=1, revision=Revision(content="x"), actor=person)
 
 
 def example_row(model: type[Model], tenant: Tenant) -> dict[str, Any]:
@@ -318,7 +345,8 @@ def test_a_key_shows_itself_and_its_tenant(two: Two) -> None:
 
 def test_an_operator_sees_who_is_there_and_nothing_that_happened(two: Two) -> None:
     with operator_scope():
-        assert visible() == {"tenancy_membership", "tenancy_tenant", "tenancy_apikey", "runs_host"}
+        laid_down = {"ledger_claimkey", "ledger_ledgersettings", "ledger_servicewriter"}
+        assert visible() == {"tenancy_membership", "tenancy_tenant", "tenancy_apikey", "runs_host"} | laid_down
 
 
 def test_a_scope_inside_another_one_ends_with_it(two: Two) -> None:

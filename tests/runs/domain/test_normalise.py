@@ -13,7 +13,7 @@ from runs.domain.event import RunEvent
 from runs.domain.event_types import FIRST_MAJOR_NAMES, canonical
 from runs.domain.exact_json import MAX_DEPTH
 from runs.domain.limits import Limits
-from runs.domain.normalise import read_event
+from runs.domain.normalise import _plain_event, _read_closely, read_event
 
 from .examples import compact, event, recorded, refused, taken
 
@@ -379,6 +379,36 @@ def test_digest_does_not_depend_on_spelling(payload: Any, names: tuple[str, str]
     again = taken(json.dumps(shown, ensure_ascii=is_ascii, separators=separators, indent=indent))
     assert again.digest == told.digest
     assert again.type == told.type == first
+
+
+odd: st.SearchStrategy[Any] = st.sampled_from(
+    [..., None, "", 0, 7, -1, True, 1.0, 2**53, [], {}, "x" * 513, "sk-" + "a" * 20, "run-1"]
+)
+members_of_events = st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys(("runId", "sequence", "seq", "type", "nodeId", "eventId", "causationId", "timestamp"), odd),
+        "payload": odd | payloads | st.fixed_dictionaries({}, optional=dict.fromkeys(("nodeId", "agentId"), odd)),
+        "data": payloads,
+        "callbackUrl": odd,
+        "note": payloads,
+    },
+)
+
+
+@given(members_of_events, types, st.sampled_from([None, "run-1", "run-2"]), st.sampled_from([None, (",", ":")]))
+def test_the_usual_event_is_read_as_by_a_closer_look(
+    members: dict[str, Any], names: tuple[str, str], run_id: str | None, separators: Any
+) -> None:
+    raw = json.dumps(event(**{"type": names[1]} | members), separators=separators).encode()
+    plain = _plain_event(raw, run_id)
+    assert plain is None or plain == _read_closely(raw, 0, run_id, Limits())
+
+
+def test_the_usual_event_needs_no_closer_look() -> None:
+    for members in ({}, {"type": "run.completed", "nodeId": ..., "payload": {}}, {"payload": {"agentId": "writer"}}):
+        raw = compact(event(**members)).encode()
+        assert _plain_event(raw, None) == _read_closely(raw, 0, None, Limits())
 
 
 @given(payloads)

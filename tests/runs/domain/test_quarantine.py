@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -120,9 +121,91 @@ def test_every_type_that_announces_memory_is_searched(type: str) -> None:
 
 @pytest.mark.parametrize("type", ["node.completed", "run.completed", "workspace.updated", "agent.reasoned"])
 def test_content_of_other_events_stays(type: str) -> None:
-    raw = compact(event(type=type, payload={"content": CANARY, "text": SECRETS[0]}))
+    raw = compact(event(type=type, payload={"content": CANARY, "text": CANARY * 30}))
     told = taken(raw)
     assert (told.body, told.leaks) == (raw, ())
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("type", ["node.completed", "agent.toolReturned", "acme.any"])
+def test_keys_go_from_every_event_wherever_they_stand(type: str, secret: str) -> None:
+    payload = {"outputs": {"text": f"use {secret} here"}, "list": ["fine", secret], secret: 1, "agentId": secret}
+    told = taken(compact(event(type=type, nodeId=secret, eventId=secret, extra=secret, payload=payload)))
+    stored = json.loads(told.body)
+    assert secret not in told.body
+    assert (stored["nodeId"], stored["eventId"], stored["extra"]) == (words(secret), words(secret), mark(secret))
+    assert (told.node_id, told.event_id, told.agent_id) == (words(secret),) * 3
+    assert stored["payload"] == {
+        "outputs": {"text": mark(f"use {secret} here")},
+        "list": ["fine", words(secret)],
+        words(secret): 1,
+        "agentId": words(secret),
+    }
+    assert {leak.kind for leak in told.leaks} == {"credential"}
+    again = taken(told.body)
+    assert (again.body, again.digest, again.leaks) == (told.body, told.digest, ())
+
+
+def test_a_long_text_loses_its_keys_and_nothing_else() -> None:
+    prose, pem = "said at length " * 40, "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----"
+    told = taken(compact(event(payload={"text": f"é{prose}{SECRETS[2]}, then\n{pem} and {SECRETS[0]}."})))
+    kept = f"é{prose}{words(SECRETS[2])}, then\n{words(pem)} and {words(SECRETS[0] + '.')}"
+    assert json.loads(told.body)["payload"]["text"] == kept
+    assert [(leak.path, leak.length) for leak in told.leaks] == [
+        ("/payload/text", 40),
+        ("/payload/text", len(pem)),
+        ("/payload/text", len(SECRETS[0]) + 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "goes"),
+    [
+        ("apiKey", "0123-4567-89ab", True),
+        ("x-api-key", "0123-4567-89ab", True),
+        ("OPENAI_API_KEY", "0123-4567-89ab", True),
+        ("password", "correct horse", True),
+        ("clientSecret", "opensesame", True),
+        ("refresh_token", "opensesame", True),
+        ("Authorization", "Basic dXNlcjpwYXNz", True),
+        ("apiKey", "[REDACTED:openai]", False),
+        ("apiKey", "********", False),
+        ("apiKey", "${OPENAI}", False),
+        ("password", None, False),
+        ("secret", True, False),
+        ("secretRef", "vault:openai-key", False),
+        ("passwordHint", "the usual one", False),
+        ("tokens", "opensesame", False),
+        ("keyboard", "opensesame", False),
+    ],
+)
+def test_texts_that_are_called_secrets(name: str, value: object, goes: bool) -> None:
+    told = taken(compact(event(payload={"headers": [{name: value}]})))
+    assert [leak.path for leak in told.leaks] == ([f"/payload/headers/0/{name}"] if goes else [])
+
+
+def test_ids_that_begin_like_a_key_stay() -> None:
+    raw = compact(event(nodeId="sk-summarise-the-documents", payload={"agentId": "sk-writer-of-summaries"}))
+    assert taken(raw).body == raw
+
+
+def test_a_key_for_a_run_is_refused_and_not_repeated() -> None:
+    told = refused(compact(event(runId=SECRETS[2])))
+    assert (told.field, SECRETS[2] in told.reason) == ("runId", False)
+
+
+def test_no_reason_of_a_refusal_repeats_a_key() -> None:
+    twice = compact(event(payload={"@": 1})).replace('"@":1', f'"{SECRETS[2]}":1,"{SECRETS[2]}":2')
+    assert "quarantined" in refused(twice).reason and SECRETS[2] not in refused(twice).reason
+
+
+@pytest.mark.parametrize(
+    "text", ["sk- " * 200_000, "eyJ" + "a.eyJ" * 200_000, "-----BEGIN " * 100_000, "://:" * 200_000]
+)
+def test_what_only_begins_like_a_key_costs_no_more_than_its_length(text: str) -> None:
+    started = perf_counter()
+    assert taken(compact(event(payload={"text": text}))).leaks == ()
+    assert perf_counter() - started < 5
 
 
 def test_every_copy_in_the_event_is_searched() -> None:

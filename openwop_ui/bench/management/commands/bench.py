@@ -7,17 +7,27 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from openwop_ui.bench.claims import claims
+from openwop_ui.bench.compare import compare
 from openwop_ui.bench.follow import follow
 from openwop_ui.bench.ingest import ingest, ingest_file
 from openwop_ui.bench.live import live
+from openwop_ui.bench.retrieve import retrieve
+from openwop_ui.bench.state import state
+from openwop_ui.bench.timeline import timeline
 from openwop_ui.bench.webhook import webhook
 
 BENCHMARKS: Mapping[str, Callable[[], None]] = {
     "ingest": ingest,
     "ingest_file": ingest_file,
     "live": live,
+    "timeline": timeline,
+    "state": state,
+    "compare": compare,
     "follow": follow,
     "webhook": webhook,
+    "claims": claims,
+    "retrieve": retrieve,
 }
 
 

@@ -18,12 +18,15 @@ class Command(BaseCommand):
         parser.add_argument("--tenant", required=True, metavar="SLUG")
         parser.add_argument("--name", required=True, help="what the key is for")
         parser.add_argument("--scopes", required=True, help=f"some of {','.join(Scope.values)}")
+        parser.add_argument("--writer", default="", metavar="KEY", help="the service key that it speaks for")
 
     def handle(self, *args: Any, **options: Any) -> None:
         tenant = tenant_named(options["tenant"])
         scopes = [scope.strip() for scope in options["scopes"].split(",") if scope.strip()]
         try:
-            _, plain = create_api_key(tenant_id=tenant.pk, name=options["name"], scopes=scopes)
+            _, plain = create_api_key(
+                tenant_id=tenant.pk, name=options["name"], scopes=scopes, writer=options["writer"].strip() or None
+            )
         except ValueError as exc:
             raise CommandError(str(exc)) from exc
         self.stdout.write(plain)

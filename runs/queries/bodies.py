@@ -1,0 +1,24 @@
+"""Stored events as the texts that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from django.db import connection
+
+
+def bodies_of(tenant_id: int, run: int, sequences: Collection[int]) -> dict[int, str]:
+    """By sequence; of an event that came in part, what came of it later."""
+    if not sequences:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT e.sequence, coalesce(c.body, e.body) FROM runs_event e
+            LEFT JOIN runs_eventcopy c ON c.tenant_id = e.tenant_id AND c.run_id = e.run_id
+                AND c.sequence = e.sequence AND c.kind = 'completion'
+            WHERE e.tenant_id = %s AND e.run_id = %s AND e.sequence = ANY (%s)
+            """,
+            [tenant_id, run, list(sequences)],
+        )
+        return dict(cursor.fetchall())
