@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from runs.domain.storable import original
+from runs.domain.storable import original, storable
 
 from .paging import rows_of
 from .rows import EntryFacts, maybe
@@ -74,7 +74,7 @@ def resting(tenant_id: int, entry: EntryFacts) -> Resting:
     entries = rows_of(_INTO, values)
     claims = rows_of(_CLAIMS, values)
     forks = rows_of(_FORKS, values)
-    readers = rows_of(_READERS, {**values, "ref": entry.memory_ref, "since": entry.first_write_at})
+    readers = rows_of(_READERS, {**values, "ref": storable(entry.memory_ref), "since": entry.first_write_at})
     return Resting(
         entries=tuple(
             LaterEntry(host, original(ref), original(id), depth, at) for host, ref, id, depth, at in entries[:SHOWN]

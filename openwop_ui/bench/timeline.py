@@ -1,4 +1,4 @@
-"""The timeline at a thousand, a hundred thousand and a million events: at the API and in a browser, at rest and live."""
+"""The timeline at a thousand, a hundred thousand, a million events: at the API and in a browser, at rest and live."""
 
 from __future__ import annotations
 

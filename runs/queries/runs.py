@@ -224,8 +224,10 @@ def find_run(tenant_id: int, host: str, run_id: str) -> RunFacts | None:
                 (SELECT count(*) FROM runs_incident i WHERE i.tenant_id = r.tenant_id AND i.run_id = r.id
                     AND i.kind IN ('content_leak', 'credential_leak')),
                 CASE WHEN r.event_count <= %(weighed)s THEN
-                    (SELECT coalesce(sum(octet_length(e.body)), 0) FROM runs_event e
-                        WHERE e.tenant_id = r.tenant_id AND e.run_id = r.id) ELSE 0 END
+                    (SELECT coalesce(sum(octet_length(e.body)), 0) FROM (
+                        -- In order and limited, so that a few events are never looked for in the whole table.
+                        SELECT w.body FROM runs_event w WHERE w.tenant_id = r.tenant_id AND w.run_id = r.id
+                        ORDER BY w.sequence LIMIT %(weighed)s) e) ELSE 0 END
             FROM {_FROM}
             WHERE r.tenant_id = %(tenant)s AND h.slug = %(host)s AND r.id = runs_run_named(%(tenant)s, h.id, %(run)s)
             """,  # noqa: S608 - constants

@@ -5,7 +5,7 @@ import { chooseNext } from "./times.js";
 
 const bound = new Map();
 const PLACES = { r: "runs", l: "ledger", h: "hosts", u: "upload", t: "home" };
-let leading = 0;
+let leading = -Infinity; // when g was pressed
 
 export function bind(key, action) {
   bound.set(key, action);
@@ -54,11 +54,11 @@ function pressed(event) {
   if (event.key === "Escape") return escape(event);
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
   if (event.timeStamp - leading < 1200 && PLACES[event.key]) {
-    leading = 0;
+    leading = -Infinity;
     event.preventDefault();
     return go(event.key);
   }
-  leading = event.key === "g" ? event.timeStamp : 0;
+  leading = event.key === "g" ? event.timeStamp : -Infinity;
   const action = bound.get(event.key);
   if (action && action(event) !== false) event.preventDefault();
 }

@@ -7,6 +7,9 @@ const field = document.getElementById("find-q");
 const list = () => document.getElementById("find-list");
 const options = () => [...list().querySelectorAll("[role=option]")];
 const chosen = () => list().querySelector("[aria-selected=true]");
+/** What is shown answers what is typed: a key that came before the answer waits for it. */
+const isAnswered = () => list().dataset.q === field.value.trim();
+let waiting = null; // what Enter asked for
 
 function choose(option, { scroll = true } = {}) {
   chosen()?.setAttribute("aria-selected", "false");
@@ -33,6 +36,7 @@ function go(option, { tab = false } = {}) {
 
 export function showPalette() {
   if (!dialog || dialog.open || document.querySelector("dialog[open]")) return;
+  waiting = null;
   dialog.showModal();
   field.select();
   window.htmx.trigger(field, "palette:open");
@@ -52,8 +56,13 @@ function pressed(event) {
     MOVES[event.key]();
   } else if (event.key === "Enter") {
     event.preventDefault();
-    go(chosen(), { tab: event.ctrlKey || event.metaKey });
+    enter({ tab: event.ctrlKey || event.metaKey });
   }
+}
+
+function enter(how) {
+  if (isAnswered()) go(chosen(), how);
+  else waiting = how;
 }
 
 function shown() {
@@ -61,6 +70,10 @@ function shown() {
   field.setAttribute("aria-expanded", String(total > 0));
   document.getElementById("find-count").textContent = total ? `${total} place${total === 1 ? "" : "s"}` : "Nothing found";
   choose(options()[0]);
+  if (waiting && isAnswered()) {
+    go(chosen(), waiting);
+    waiting = null;
+  }
 }
 
 /** The run whose page this is, as its live topic names it. */
@@ -82,6 +95,7 @@ function start() {
   });
   document.body.addEventListener("htmx:afterSwap", ({ detail }) => detail.requestConfig?.elt === field && shown());
   field.addEventListener("keydown", pressed);
+  field.addEventListener("input", () => (waiting = null));
   dialog.addEventListener("click", (event) => {
     const option = event.target.closest("[role=option]");
     if (option) go(option, { tab: event.ctrlKey || event.metaKey });

@@ -451,7 +451,9 @@ class OpenTimeline extends HTMLElement {
   }
 
   stepWrite(by) {
-    const writes = this.#model?.writes ?? [];
+    // A key may come before the answer does.
+    if (!this.#model) return this.addEventListener("timeline:ready", () => this.stepWrite(by), { once: true });
+    const { writes } = this.#model;
     const now = this.selected ?? -1;
     const next = by > 0 ? writes.find((write) => write.sequence > now) : writes.findLast((write) => write.sequence < now);
     if (next) {
@@ -459,7 +461,7 @@ class OpenTimeline extends HTMLElement {
       this.reveal(next.sequence);
       return this.tips.showWrites([next]);
     }
-    const buckets = this.#model?.writeBuckets ?? [];
+    const buckets = this.#model.writeBuckets;
     const bucket = by > 0 ? buckets.find((one) => one.from > now) : buckets.findLast((one) => one.from < now);
     if (!bucket) return;
     this.choose(bucket.from, bucket.start);

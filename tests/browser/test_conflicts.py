@@ -94,6 +94,7 @@ def test_fifty_conflicts_are_settled_by_keyboard_alone(visit: Callable[..., Visi
     expected: dict[str, list[str]] = {}
     for number, subject in enumerate(reversed(subjects)):
         expect(page.locator("h1")).to_contain_text(subject)
+        page.wait_for_load_state()  # keys work once the scripts have run
         here = page.url
         expected[subject] = settle(page, number)
         page.wait_for_function("url => location.href !== url", arg=here)

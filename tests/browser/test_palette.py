@@ -89,6 +89,16 @@ def test_on_a_runs_page_a_node_an_entry_and_an_event(visit: Callable[..., Visito
     page.wait_for_url("**/ledger/openwop-app/**")
 
 
+def test_enter_waits_for_the_answer_to_what_was_typed(visit: Callable[..., Visitor]) -> None:
+    visitor = visit()
+    visitor.log_in("dev")
+    page = visitor.page
+    palette(page)
+    page.keyboard.type("incid")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/t/demo/incidents")
+
+
 def test_nothing_found_is_said(visit: Callable[..., Visitor]) -> None:
     visitor = visit()
     visitor.log_in("dev")

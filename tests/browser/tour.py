@@ -55,6 +55,11 @@ def take_pictures(page: Page, origin: str, folder: Path) -> None:
     picture(page, "entry")
     page.goto(f"{origin}/t/demo/ledger")
     picture(page, "ledger")
+    page.goto(f"{origin}/t/demo/conflicts?q=subscription")
+    page.click("#rows tr[data-row] a[id$=-link]")
+    page.keyboard.press("1")
+    page.wait_for_selector("table.effects")
+    picture(page, "conflict")
     page.goto(f"{origin}/t/demo/upload?host=python")
     file = folder / "events.ndjson"
     file.write_text(LINES)

@@ -301,6 +301,18 @@ def test_a_late_return_turns_unknown_into_confirmed(tenant: Tenant, host: Host) 
     assert states(tenant) == [("confirmed", ["address_matches"])]
 
 
+def test_an_end_that_comes_by_itself_ends_the_waiting(tenant: Tenant, host: Host) -> None:
+    """What it comes with speaks of no tool."""
+    arrive(host, make_event(0, "run.started"), called(1))
+    read_all(tenant)
+    arrive(host, approval(2, "requested"))
+    read_all(tenant)
+    assert states(tenant) == [("waiting", ["awaits_approval"])]
+    arrive(host, make_event(3, "run.cancelled"))
+    read_all(tenant)
+    assert states(tenant) == [("unknown", ["no_return"])]
+
+
 def test_reading_again_changes_no_row(tenant: Tenant, host: Host) -> None:
     arrive(host, *STORY)
     read_all(tenant)

@@ -15,6 +15,7 @@ from openwop_ui.bench.live import live
 from openwop_ui.bench.retrieve import retrieve
 from openwop_ui.bench.state import state
 from openwop_ui.bench.timeline import timeline
+from openwop_ui.bench.trace import trace
 from openwop_ui.bench.webhook import webhook
 
 BENCHMARKS: Mapping[str, Callable[[], None]] = {
@@ -28,6 +29,7 @@ BENCHMARKS: Mapping[str, Callable[[], None]] = {
     "webhook": webhook,
     "claims": claims,
     "retrieve": retrieve,
+    "trace": trace,
 }
 
 
