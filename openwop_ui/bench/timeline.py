@@ -23,8 +23,8 @@ from .live import session_cookie
 from .site import Site, site
 
 SIZES = {"1e3": 1_000, "1e5": 100_000, "1e6": 1_000_000}
-QUERIES = 300
-PAINTS = 15
+QUERIES = 200
+PAINTS = 9
 RATE, LIVE_SECONDS = 2_000, 15
 
 # A page says when the timeline has painted what the server answered; the time counts from the navigation's start.
