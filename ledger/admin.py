@@ -28,6 +28,12 @@ class WriterForm(forms.ModelForm):  # type: ignore[type-arg]
         model = ServiceWriter
         fields: ClassVar = ["tenant", "service_key", "display_name", "default_priority", "categories", "retired_at"]
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if retired := self.fields.get("retired_at"):
+            for part, widget in zip(("date", "time"), retired.widget.widgets, strict=True):
+                widget.attrs["aria-label"] = f"Retired at, {part}"
+
     def clean_service_key(self) -> str:
         try:
             return read_service_key(self.cleaned_data["service_key"])

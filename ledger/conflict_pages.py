@@ -100,7 +100,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What a person has chosen so far, as a form says it, and what it would change. ``error`` is why it cannot be."""
+    """What a person has chosen so far, as a form says it, and what it would change.
+
+    ``lacks`` is what it still needs before it can be decided, ``error`` is why it cannot be."""
 
     outcome: str
     claim: str
@@ -109,6 +111,7 @@ class Choice:
     reason: str
     places: tuple[Place, ...]
     effects: tuple[Effect, ...]
+    lacks: str
     error: str
 
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
@@ -25,7 +26,7 @@ from .claims_store.reviewing import Ask, Decided, decide_conflict, preview, undo
 from .conflict_forms import outcome_of, outcomes_of, read_ask
 from .conflict_pages import Choice, ConflictPage, Place, QueuePage, Side, sides_of
 from .conflict_words import Effect, effects, why
-from .domain.decisions import NothingToUndo, StaleDecision, Verdict
+from .domain.decisions import MissingPart, NothingToUndo, StaleDecision, StillCompeting, Verdict
 from .domain.errors import LedgerError
 from .queries.conflicts import (
     ChangeRow,
@@ -39,7 +40,7 @@ from .queries.conflicts import (
     find_conflict,
 )
 from .queries.paging import BrokenCursor
-from .queries.review import SuggestedText, neighbours, suggested_text, written
+from .queries.review import SuggestedText, neighbours, open_count, suggested_text, written
 
 QUEUE_FRAGMENTS = ("rows",)
 CONFLICT_FRAGMENTS = ("facts", "sides", "effects", "history")
@@ -56,6 +57,15 @@ WAITING = ("open", "check_failed", "suggested")
 """States that await a person."""
 LAST_DECIDED = "last_decision"
 """Where a session keeps the decision that its person made last, so that a key can take it back."""
+
+
+@require_GET
+@tenant_page()
+def open_conflicts(request: TenantRequest) -> HttpResponse:
+    """What the bar of every page shows beside its link: asked for on its own, so that no page waits for it."""
+    answer = render(request, "ledger/_open_conflicts.html", {"count": open_count(request.tenant.pk)})
+    answer["Cache-Control"] = "no-store"
+    return answer
 
 
 @require_GET
@@ -189,9 +199,12 @@ def _choice(
     """What is chosen and, where somebody is going to look at it, what that would change."""
     outcome, claim = outcome_of(form)
     changes: tuple[Effect, ...] = ()
+    lacks = ""
     if outcome in outcomes and not error and wanted_fragment(request, CONFLICT_FRAGMENTS) in (None, "effects"):
         try:
             changes = _effects(request, conflict, sides, form)
+        except (MissingPart, StillCompeting) as problem:
+            lacks = f"{str(problem)[:1].upper()}{str(problem)[1:]}."
         except LedgerError as problem:
             error = _problem(problem)
     return Choice(
@@ -209,6 +222,7 @@ def _choice(
             for side in sides
         ),
         effects=changes,
+        lacks=lacks,
         error=error,
     )
 

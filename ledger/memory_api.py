@@ -241,9 +241,10 @@ def put_run_secrets(request: ApiRequest, host: str, run: str) -> HttpResponse:
     """Makes secrets known for as long as the run lasts, sealed: they are taken out of what is put for it. They are gone
     with the run's end, and a day later where nothing is ever heard of the run."""
     tenant = request.auth.tenant_id
+    known = _host(tenant, host)
     secrets = _secrets(json_body(request, limit="MAX_SECRETS_BYTES", most=MAX_SECRETS_BYTES))
     try:
-        short = run_secrets.register(tenant_id=tenant, host_id=_host(tenant, host).pk, run_id=run, secrets=secrets)
+        short = run_secrets.register(tenant_id=tenant, host_id=known.pk, run_id=run, secrets=secrets)
     except run_secrets.RunHasEnded:
         raise ApiError(409, "run_ended", "The run is over, and so are its secrets.") from None
     except run_secrets.SecretRefused as problem:

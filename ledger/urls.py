@@ -25,6 +25,7 @@ urlpatterns = [
     path("claims/<uuid:id>", claim_views.claim, name="claim"),
     path("claims/<uuid:id>/revise", claim_views.revise, name="revise"),
     path("conflicts", conflict_views.conflict_queue, name="conflicts"),
+    path("conflicts/count", conflict_views.open_conflicts, name="open_conflicts"),
     path("conflicts/<uuid:id>", conflict_views.conflict_page, name="conflict"),
     path("conflicts/<uuid:id>/decide", conflict_views.decide, name="decide"),
     path("decisions/<uuid:decision>/undo", conflict_views.undo, name="undo"),

@@ -22,7 +22,7 @@ function reason(xhr) {
 function showFailure(event) {
   const { elt, target, xhr, requestConfig } = event.detail;
   const place = region(target ?? elt);
-  if (!place?.isConnected) return;
+  if (!place?.isConnected || place.closest(".bar")) return; // the bar has no room to say so
   clearFailure(place);
   const box = document.createElement("div");
   box.className = "failed";

@@ -4,7 +4,7 @@ import { closeMenus, showHelp } from "./look.js";
 import { chooseNext } from "./times.js";
 
 const bound = new Map();
-const PLACES = { r: "runs", l: "ledger", h: "hosts", u: "upload", t: "home" };
+const PLACES = { r: "runs", l: "ledger", c: "claims", x: "conflicts", h: "hosts", i: "incidents", u: "upload", t: "home" };
 let leading = -Infinity; // when g was pressed
 
 export function bind(key, action) {
@@ -22,7 +22,7 @@ function go(key) {
   const link =
     place === "home"
       ? document.querySelector(".bar .mark")
-      : [...document.querySelectorAll(".bar nav a")].find((a) => a.textContent.trim().toLowerCase() === place);
+      : [...document.querySelectorAll(".bar nav a")].find((a) => a.pathname.endsWith(`/${place}`));
   if (link) location.assign(link.href);
 }
 

@@ -204,6 +204,39 @@ def test_what_another_settles_leaves_the_queue_with_a_word(visit: Callable[..., 
     expect(page.locator("#toast")).to_contain_text("leaves · plan left the queue")
 
 
+def test_the_bar_says_how_many_wait_and_keys_lead_there(visit: Callable[..., Visitor], api: Api) -> None:
+    api.disagree("bar")
+    waiting = len(api.conflicts("open"))
+    visitor = as_reviewer(visit)
+    page = visitor.open("/t/demo/runs")
+    expect(page.locator("#open-conflicts")).to_have_text(f"{waiting} open")
+
+    page.keyboard.press("g")
+    page.keyboard.press("x")
+    page.wait_for_url("**/t/demo/conflicts")
+    visitor.wait_until_live()
+    expect(page.locator("#open-conflicts")).to_have_text(f"{waiting} open")
+
+    (conflict,) = api.conflicts("open", "bar")
+    body = {"revision": conflict["revision"], "outcome": "neither"}
+    status, said = api.ask("POST", f"conflicts/{conflict['id']}/decision", body)
+    assert status == 200, said
+    expect(page.locator("#open-conflicts")).to_have_text(f"{waiting - 1} open")
+
+    page.keyboard.press("g")
+    page.keyboard.press("c")
+    page.wait_for_url("**/t/demo/claims")
+
+
+def test_an_outcome_that_lacks_something_says_so_calmly(visit: Callable[..., Visitor], api: Api) -> None:
+    api.disagree("lacks")
+    (conflict,) = api.conflicts("open", "lacks")
+    page = as_reviewer(visit).open(f"/t/demo/conflicts/{conflict['id']}")
+    page.keyboard.press("e")
+    expect(page.locator("#effects")).to_contain_text("Give the right value.")
+    assert page.locator("#effects .failed").count() == 0
+
+
 def conflict_claim(api: Api, conflict: str, value: str) -> str:
     status, detail = api.ask("GET", f"conflicts/{conflict}")
     assert status == 200

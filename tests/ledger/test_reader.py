@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import re
@@ -28,6 +29,7 @@ from ledger.models import ContentState, MemoryEntry, Observation
 from ledger.reader import ReadPace, Settings, read_memory_forever
 from openwop_ui.tenancy.models import Tenant
 from openwop_ui.tenancy.scope import tenant_scope
+from runs.domain.memory_read import read_one
 from runs.domain.projection import unproject
 from runs.domain.storable import original, storable
 from runs.models import Host
@@ -211,6 +213,17 @@ async def site_of(
 # --- What is read ---
 
 
+RECORDED_KEYS = ("sk-test-AAAABBBBCCCCDDDDEEEEFFFF0000111122223333", "password=hunter2")
+
+
+def without_keys(content: str) -> str:
+    """As it is, but for what the recorded texts have of keys: those do not reach the disk."""
+    for key in RECORDED_KEYS:
+        digest = hashlib.sha256(key.encode()).hexdigest()
+        content = content.replace(key, f"[quarantined sha256:{digest} bytes:{len(key)}]")
+    return content
+
+
 @pytest.mark.parametrize("major", [1, 2])
 async def test_what_the_public_app_was_recorded_to_serve_is_read_as_it_is(elsewhere: Elsewhere, major: int) -> None:
     base, preset = ROUTES[major]
@@ -225,7 +238,7 @@ async def test_what_the_public_app_was_recorded_to_serve_is_read_as_it_is(elsewh
             await elsewhere.until(lambda: len(site.seen()) == 2 * len(CONTENTS))
         seen = await elsewhere.run(site.seen)
     assert {entry["id"]: seen[entry["id"]] for entry in entries} == {
-        entry["id"]: [("content", entry["content"])] for entry in entries
+        entry["id"]: [("content", without_keys(entry["content"]))] for entry in entries
     }
     contents = [entry["content"] for entry in entries]
     assert any("\0" in text for text in contents) and any("<img" in text for text in contents)
@@ -296,14 +309,15 @@ async def test_a_backlog_of_several_slices_is_asked_for_to_its_end(
 
 async def test_what_was_just_written_does_not_wait_for_the_backlog(elsewhere: Elsewhere) -> None:
     async with site_of(elsewhere, route="") as site:
-        old = [f"old-{number}" for number in range(200)]
+        old = [f"old-{number}" for number in range(600)]
         await elsewhere.run(site.announce, *(write(place, one) for place, one in enumerate(old)))
         await elsewhere.run(set_memory_route, ref(site.host), NO_LIST)
         async with reading(altered(FAST, per_second=20, batch=5)):
             await elsewhere.until(lambda: len(site.seen()) >= 5)
             await elsewhere.run(lambda: site.announce(write(0, "new", run="run-2"), now=timezone.now()))
-            await elsewhere.until(site.has_seen("new"))
-        assert len(await elsewhere.run(site.seen)) < 150
+            # The backlog takes half a minute.
+            await elsewhere.until(site.has_seen("new"), within=20.0)
+        assert len(await elsewhere.run(site.seen)) < 500
 
 
 async def test_changed_content_is_a_second_observation(elsewhere: Elsewhere) -> None:
@@ -626,9 +640,14 @@ async def test_a_host_is_asked_no_faster_than_agreed(elsewhere: Elsewhere) -> No
 async def test_a_host_whose_answers_are_hard_to_understand_is_left_alone_for_longer(
     elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def laboriously(status: int, body: bytes) -> Any:
+        time.sleep(0.02)
+        return read_one(status, body)
+
     monkeypatch.setattr("ledger.reader.SLOW", 0.01)
+    monkeypatch.setattr("ledger.reader.read_one", laboriously)
     async with site_of(elsewhere) as site:
-        site.app.keep(an_entry(content="[REDACTED:" * 10_000), an_entry("m2"))
+        site.app.keep(an_entry(), an_entry("m2"))
         await elsewhere.run(site.announce, write(0))
         await elsewhere.run(lambda: site.announce(write(1, "m2"), now=LATER + timedelta(seconds=1)))
         async with reading(altered(FAST, at_once=1)):

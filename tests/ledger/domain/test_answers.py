@@ -76,6 +76,24 @@ def test_a_cap_under_the_smallest_one_is_refused() -> None:
         capped({}, 255)
 
 
+def test_the_error_comes_before_everything_else() -> None:
+    shorts = {f"short{number}": "s" * 40 for number in range(8)}
+    error = {"code": "too_much", "message": "m" * 30}
+    assert capped({**shorts, "error": error}, SMALLEST_CAP)["error"] == error
+    long = {"code": "too_much", "message": "m" * 100}
+    assert capped({**shorts, "error": long}, SMALLEST_CAP)["error"] == long
+
+
+def test_a_list_without_room_for_one_element_is_empty() -> None:
+    assert capped({"memories": ["x" * 900]}, SMALLEST_CAP) == {"memories": [], "truncated": True}
+
+
+@pytest.mark.parametrize("width", range(61))
+def test_no_byte_more_than_the_cap(width: int) -> None:
+    shorts = {"a": "x" * 50, "b": "x" * 50, "c": "x" * 50, "d": "x" * width}
+    assert size_of(capped({**shorts, "long": "y" * 900}, SMALLEST_CAP)) <= SMALLEST_CAP
+
+
 answers = st.dictionaries(
     st.text(max_size=8),
     st.recursive(

@@ -8,6 +8,7 @@ import rfc8785
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ledger.domain import canonical
 from ledger.domain.canonical import MAX_DEPTH, MAX_INTEGER, Flaw, NotCanonical, canonical_bytes, payload_hash
 
 
@@ -126,3 +127,44 @@ PLAIN = st.recursive(
 @example({"\x7f": "\x00\x1f\u2028\x7f", "b": 1, "a": {"é": 1}})
 def test_the_fast_way_writes_what_the_scheme_says(value: object) -> None:
     assert canonical_bytes(value) == rfc8785.dumps(value)  # type: ignore[arg-type]
+
+
+def boxes(depth: int, *, in_lists: bool) -> Any:
+    value: Any = [] if in_lists else {}
+    for _ in range(depth - 1):
+        value = [value] if in_lists else {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "is_fast"),
+    [
+        ("é", True),
+        (True, True),
+        (None, True),
+        (0, True),
+        (-7, True),
+        (MAX_INTEGER, True),
+        (-MAX_INTEGER, True),
+        (0.5, True),
+        (1e-4, True),
+        (-123.25, True),
+        ([], True),
+        ({"a": ["b", {"c": 1}]}, True),
+        (boxes(16, in_lists=True), True),
+        (boxes(16, in_lists=False), True),
+        (boxes(17, in_lists=True), False),
+        (boxes(17, in_lists=False), False),
+        (1.0, False),
+        (1e16, False),
+        (0.00009, False),
+        ({"é": 1}, False),
+        (["a", 1.0], False),
+        ((1, 2), False),
+    ],
+)
+def test_what_goes_the_fast_way(value: Any, is_fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    thorough: list[Any] = []
+    monkeypatch.setattr(canonical, "require_canonical", thorough.append)
+    canonical_bytes(value)
+    assert thorough == ([] if is_fast else [value])

@@ -18,6 +18,7 @@ from ledger.domain.chain import (
     Kind,
     Link,
     Node,
+    Origin,
     Proposal,
     Read,
     Relation,
@@ -165,3 +166,48 @@ def test_twenty_five_proposals_and_facts_are_told(count: int, told: int, truncat
     assert (len(found.facts.items), found.facts.truncated) == (told, truncated)
     assert found.proposals.items[0].conflict_id == UUID(int=count - 1)
     assert found.facts.items[0].id == UUID(int=count - 1)
+
+
+def test_a_chain_names_its_memory_and_the_run_that_made_it() -> None:
+    run = Origin("acme", "run-1", 7, "sum", None, True)
+    found = chain(Read(ROOT.id, Kind.ENTRY, run=run))
+
+    assert (found.id, found.kind, found.run) == (ROOT.id, Kind.ENTRY, run)
+    assert of().run is None
+
+
+def test_what_is_told_of_one_moment_comes_by_its_ids() -> None:
+    one, two, three = (UUID(int=number) for number in (1, 2, 3))
+    told = [
+        Proposal(one, "decided", NOON, decision_id=three),
+        Proposal(two, "decided", NOON, decision_id=one),
+        Proposal(two, "decided", NOON, decision_id=two),
+    ]
+    facts = [Fact(number, "active", "crm", NOON) for number in (one, three, two)]
+    found = chain(Read(ROOT.id, Kind.ENTRY, proposals=told, facts=facts))
+
+    assert [(one.conflict_id.int, one.decision_id.int) for one in found.proposals.items if one.decision_id] == [
+        (2, 2),
+        (2, 1),
+        (1, 3),
+    ]
+    assert [one.id.int for one in found.facts.items] == [3, 2, 1]
+
+
+def test_links_come_by_their_successor_before_their_predecessor() -> None:
+    found = of(link(4, 3, minutes=1), link(5, 2, minutes=9), link(3, 1), link(2, 1))
+
+    pairs = [(one.predecessor.version.id.int, one.successor.id.int) for one in found.lineage.edges.items]
+    assert pairs == [(2, 1), (3, 1), (5, 2), (4, 3)]
+
+
+def test_links_that_differ_in_their_record_come_by_it_and_those_without_one_first() -> None:
+    times = [NOON + timedelta(minutes=1), None, NOON]
+    found = of(*(Link(Node(version(2), Kind.CLAIM, NOON), ROOT, Relation.SUPERSEDE, at) for at in times))
+
+    assert [one.recorded_at for one in found.lineage.edges.items] == [None, NOON, NOON + timedelta(minutes=1)]
+
+
+def test_without_links_nothing_was_cut() -> None:
+    assert not lineage(ROOT, []).nodes.truncated
+    assert not lineage(ROOT, []).edges.truncated

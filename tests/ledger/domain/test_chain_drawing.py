@@ -38,3 +38,11 @@ def test_a_memory_without_predecessors_stands_alone() -> None:
     drawn = draw(chain(Read(UUID(int=1), Kind.ENTRY)))
 
     assert (len(drawn.dots), drawn.lines, drawn.height) == (1, (), ROW)
+
+
+def test_a_link_that_leads_back_goes_up_and_to_the_left() -> None:
+    links = [link(2, 1), link(3, 2), link(1, 3)]
+    drawn = draw(chain(Read(UUID(int=1), Kind.CLAIM, links)))
+
+    assert [line.link for line in drawn.lines] == links
+    assert drawn.lines[-1].path == "M54 90V26Q54 18 46 18H14"

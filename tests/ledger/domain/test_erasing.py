@@ -20,6 +20,7 @@ QUOTED: list[tuple[list[str], Quotes]] = [
     (["x" * 23 + "\ny"], Quotes(("x" * 23 + "\ny",))),
     (["x" * 24 + "\ny"], Quotes(("x" * 24 + "\ny", "x" * 24))),
     (["code k4n4ry-gate."], Quotes(("code k4n4ry-gate.",), ("k4n4ry-gate",))),
+    (["code Xk4n4ryX."], Quotes(("code Xk4n4ryX.",), ("Xk4n4ryX",))),
     (["abcdefgh"], Quotes(("abcdefgh",))),
     (["abcdefg1 abcdef1 2026-11-30"], Quotes(("abcdefg1 abcdef1 2026-11-30",), ("abcdefg1",))),
     (["(abcdefg1), \"abcdefg2\""], Quotes(("(abcdefg1), \"abcdefg2\"",), ("abcdefg1", "abcdefg2"))),

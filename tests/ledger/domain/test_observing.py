@@ -117,6 +117,10 @@ def test_what_looks_like_a_key_has_no_excerpt() -> None:
         ("content", -MILLISECOND, "expired"),
         ("gone", None, "gone"),
         ("gone", -MILLISECOND, "expired"),
+        ("deleted", None, "deleted"),
+        ("deleted", -MILLISECOND, "deleted"),
+        ("erased", MILLISECOND, "erased"),
+        ("erased", -MILLISECOND, "erased"),
     ],
 )
 def test_the_state_of_an_entry(outcome: str | None, expires_in: timedelta | None, state: str) -> None:
@@ -191,3 +195,15 @@ def test_a_text_of_markers_only_stays_readable() -> None:
 def test_parts_are_the_whole_text(pieces: list[str]) -> None:
     text = "".join(pieces)
     assert "".join(part.text for part in parts_of(text)) == text
+
+
+def test_what_was_odd_about_an_entry_is_told_in_one_line() -> None:
+    raw = {"id": "m1", "content": "text", "tags": [], "createdAt": "2026-03-01T12:00:00Z", "author": 1, "mood": 2}
+    entry = read_memory_entry(raw, index=0)
+    assert isinstance(entry, MemoryEntry)
+    assert Sight.of(entry).detail == 'unknown member "author"; unknown member "mood"'
+
+
+def test_a_pause_may_be_shorter_than_a_second() -> None:
+    half = timedelta(milliseconds=500)
+    assert retry_look(1, now=NOON, first=half) == NOON + half

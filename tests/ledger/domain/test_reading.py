@@ -188,3 +188,33 @@ def test_ids_of_entries_tell_every_two_addresses_apart() -> None:
     assert len({entry_id(host, Address(ref, memory_id)) for host, ref, memory_id in addresses}) == len(addresses)
     assert entry_id(1, Address("a", "b")) == entry_id(1, Address("a", "b"))
     assert len({scope_id(1, "1:a"), scope_id(11, ":a"), scope_id(1, "a"), scope_id(11, "a")}) == 4
+
+
+@pytest.mark.parametrize("body", ["[1]", "7", "null", '"text"'])
+def test_a_body_that_is_no_object_names_no_entry(body: str) -> None:
+    assert read_fact("memory.written", body) == Written(None, None, None, (), ())
+
+
+def test_counts_beside_what_the_fast_parser_refuses() -> None:
+    body = r'{"payload":{"memoryRef":"\ud800","sourceCount":9223372036854775807,"byteSize":9223372036854775808}}'
+    fact = read_fact("memory.compacted", body)
+    assert isinstance(fact, Merged)
+    assert (fact.source_count, fact.byte_size) == (2**63 - 1, None)
+
+
+def test_nothing_is_a_count() -> None:
+    assert merged("memory.compacted", {"memoryRef": "notes", "sourceCount": 0}).source_count == 0
+
+
+def test_a_consolidation_that_says_nothing() -> None:
+    assert merged("agent.memory.consolidated", {}) == Merged(
+        kind="consolidation",
+        memory_ref="",
+        output=None,
+        sources=(),
+        sources_named=False,
+        source_count=None,
+        output_count=None,
+        byte_size=None,
+        trigger="",
+    )

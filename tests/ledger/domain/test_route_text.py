@@ -67,3 +67,26 @@ def test_a_route_that_could_lead_elsewhere_is_not_kept(list_path: str, entry_pat
 def test_any_other_text_is_no_route(text: str) -> None:
     with pytest.raises(BadRoute):
         read_route(text)
+
+
+def test_the_text_of_a_route() -> None:
+    assert write_route("/m", "/m/{memoryId}", major=1) == '{"list": "/m", "entry": "/m/{memoryId}", "major": 1}'
+    assert write_route("/m", "/m/{memoryId}", major=2, ref="team") == (
+        '{"list": "/m", "entry": "/m/{memoryId}", "major": 2, "ref": "team"}'
+    )
+
+
+def test_a_route_of_2000_characters_is_the_longest() -> None:
+    short = len(json.dumps({"list": "/", "entry": "/m/{memoryId}", "major": 1}))
+    longest = "/" + "m" * (2000 - short)
+    text = write_route(longest, "/m/{memoryId}", major=1)
+    assert len(text) == 2000
+    assert read_route(text) == MemoryRoute(longest, "/m/{memoryId}", 1, None)
+    with pytest.raises(BadRoute, match="^a route of more than 2000 characters$"):
+        write_route(longest + "m", "/m/{memoryId}", major=1)
+
+
+@pytest.mark.parametrize("text", ["nonsense", json.dumps({"list": "/m", "entry": "/m/{memoryId}", "major": 3})])
+def test_what_is_said_of_a_text_that_is_no_route(text: str) -> None:
+    with pytest.raises(BadRoute, match="^neither a preset nor a route$"):
+        read_route(text)

@@ -13,7 +13,7 @@ from ledger.domain.normalisers import Kind
 from ledger.domain.redaction import Policy, SecretLeakage
 from ledger.domain.scopes import read_scope
 from ledger.domain.sources import Provenance, ProvenanceError
-from ledger.domain.submissions import Permitted, Submission, read_submission, read_subject, require_same
+from ledger.domain.submissions import Permitted, Submission, read_subject, read_submission, require_same
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECRET, MARK = "AKIAIOSFODNN7EXAMPLE", "[REDACTED:aws-access-key]"
@@ -107,6 +107,8 @@ def test_a_tenant_may_refuse_secrets() -> None:
     refusing = Permitted(None, ANYONE.registered, KeyRegistry(), Policy.REFUSE)
     with pytest.raises(SecretLeakage):
         read(refusing, messages=[{"content": SECRET}])
+    with pytest.raises(SecretLeakage):
+        read(refusing, claims=[SECRET])
     assert read(refusing).redacted == ()
 
 
@@ -128,7 +130,7 @@ def test_the_most_that_is_taken() -> None:
     assert len(read(messages=[HELLO] * 1000).messages) == 1000
     assert len(read(claims=[PLAN] * 1000).explicit) == 1000
     assert read(external_user_id="u" * 512).subject == "u" * 512
-    long = "word " * 52_428 + "ab"
+    long = "word " * 52_428 + "abcd"
     assert read(messages=[{"content": long}]).messages == (Message(long),)
 
 

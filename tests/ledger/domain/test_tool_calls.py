@@ -68,6 +68,8 @@ def test_the_names_are_the_tenants_and_a_read_is_never_a_write() -> None:
         ({"key": "a", "scope": 7}, None),
         ({"key": "a", "scope": ["user"]}, None),
         ({"key": "a", "scope": {"type": 3}}, None),
+        ({"key": "a", "scope": {"type": ["user"]}}, None),
+        ({"key": "a", "scope": {"type": {"name": "user"}}}, None),
         ({"key": "a", "scope": "user", "scopeType": "project"}, None),
         ({"key": "a", "scope": {"agentId": "x"}, "agentId": "y"}, None),
         ({"key": "a", "agent_id": "x", "agentIdentity": "y"}, None),
@@ -286,3 +288,16 @@ def test_json_that_says_two_things_says_nothing() -> None:
     assert parse_json('{"a": {"b": 1}}') == {"a": {"b": 1}}
     for text in ('{"a": 1, "a": 1}', "Infinity", "{", "[" * 100_000, ""):
         assert parse_json(text) is None
+
+
+def test_arguments_that_were_taken_away_since_are_not_known() -> None:
+    withheld = {"$withheld": {"sha256": "0" * 64, "bytes": 12}}
+    assert read_call({"toolName": "remember", "callId": "c1", "inputs": withheld}, run="r1") == Call(
+        "remember", "c1", None, None
+    )
+
+
+def test_an_error_that_was_taken_away_since_is_no_refusal() -> None:
+    withheld = {"$withheld": {"sha256": "0" * 64, "bytes": 12}}
+    assert read_answer({"error": withheld}) == Answer(Said.WITHHELD)
+    assert read_answer({"error": {"code": "full"}}) == Answer(Said.ERROR)
