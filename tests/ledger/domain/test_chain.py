@@ -211,3 +211,9 @@ def test_links_that_differ_in_their_record_come_by_it_and_those_without_one_firs
 def test_without_links_nothing_was_cut() -> None:
     assert not lineage(ROOT, []).nodes.truncated
     assert not lineage(ROOT, []).edges.truncated
+
+
+def test_links_to_what_is_traced_come_first_whatever_its_id() -> None:
+    found = lineage(version(9), [link(3, 2), link(2, 9)])
+
+    assert [(one.predecessor.version.id.int, one.successor.id.int) for one in found.edges.items] == [(2, 9), (3, 2)]

@@ -324,6 +324,12 @@ def test_a_place_behind_a_line_break_in_a_decomposed_text() -> None:
     assert found.span == Span(0, 1, len(text))
 
 
+def test_a_place_at_the_beginning_of_a_decomposed_text() -> None:
+    text = unicodedata.normalize("NFD", "J'aime le café")
+    (found,) = READER.extract([Message(text)])
+    assert found.span == Span(0, 0, len(text))
+
+
 @pytest.mark.parametrize(
     ("text", "language"),
     [

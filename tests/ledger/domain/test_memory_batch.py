@@ -35,6 +35,7 @@ BAD: dict[str, tuple[Any, str | None]] = {
     "no id": (entry(id=...), "id"),
     "an empty id": (entry(id=""), "id"),
     "an id as a number": (entry(id=7), "id"),
+    "an id as a number and no content": (entry(id=7, content=...), "id"),
     "an overlong id": (entry(id="x" * 1501), "id"),
     "no content": (entry(content=...), "content"),
     "content as an object": (entry(content={"a": 1}), "content"),
@@ -137,3 +138,7 @@ def test_what_is_just_small_enough_is_taken() -> None:
     assert read_batch(body(entry(), ref="x")).memory_ref == "x"
     most = read_batch(body(*[1] * MOST_ENTRIES))
     assert len(most.refused) == MOST_ENTRIES
+
+
+def test_a_ref_of_words_that_hyphens_join_is_no_credential() -> None:
+    assert read_batch(body(entry(), ref="sk-support-team-memory-notes")).memory_ref == "sk-support-team-memory-notes"

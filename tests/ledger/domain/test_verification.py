@@ -50,6 +50,8 @@ def test_a_content_is_hashed_as_its_text() -> None:
     assert verify_content("blau", digest("grün")) == Verification(Finding.DIFFERS, digest("blau"))
     assert verify_content("[REDACTED:k]", digest("grün")).finding is Finding.REDACTED
     assert verify_content(None, digest("grün")) == Verification(Finding.TAKEN_AWAY)
+    half = hashlib.sha256(b"\xed\xa0\x80").hexdigest()
+    assert verify_content("\ud800", half) == Verification(Finding.MATCHES, half)
 
 
 @given(
