@@ -281,8 +281,8 @@ def _claim(tenant_id: int, host_id: int, urgency: Urgency, most: int, now: datet
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            UPDATE ledger_contentstate s SET next_at = %(until)s
-            FROM (
+            -- Apart, so that it is worked out once: within a join it may be for each row, and its limit is none then.
+            WITH due AS MATERIALIZED (
                 SELECT d.entry_id, d.next_at, e.memory_ref, e.memory_id
                 FROM ledger_contentstate d
                 JOIN ledger_memoryentry e ON e.tenant_id = d.tenant_id AND e.id = d.entry_id
@@ -290,7 +290,8 @@ def _claim(tenant_id: int, host_id: int, urgency: Urgency, most: int, now: datet
                     AND d.next_at <= %(now)s
                     -- What was taken away here is not looked for, whatever events say of it.
                     AND (d.outcome IS NULL OR d.outcome IN ('content', 'gone'))
-                ORDER BY d.next_at LIMIT %(most)s FOR UPDATE OF d SKIP LOCKED) AS due
+                ORDER BY d.next_at LIMIT %(most)s FOR UPDATE OF d SKIP LOCKED)
+            UPDATE ledger_contentstate s SET next_at = %(until)s FROM due
             WHERE s.tenant_id = %(tenant)s AND s.entry_id = due.entry_id
             RETURNING due.next_at, s.entry_id, due.memory_ref, due.memory_id, s.failures
             """,

@@ -76,12 +76,14 @@ def _redact_payloads(tenant_id: int, before: datetime, now: datetime) -> int:
     with tenant_scope(tenant_id, durable=True), connection.cursor() as cursor:
         cursor.execute(
             """
-            UPDATE ledger_sourceevent s SET payload = NULL, payload_redacted_at = %(now)s
-            FROM (SELECT e.id FROM ledger_sourceevent e
+            -- Apart, so that it is worked out once: within a join it may be for each row, and its limit is none then.
+            WITH due AS MATERIALIZED (
+                SELECT e.id FROM ledger_sourceevent e
                 JOIN ledger_job j ON j.tenant_id = e.tenant_id AND j.source_event_id = e.id
                 WHERE e.tenant_id = %(tenant)s AND e.payload IS NOT NULL AND e.received_at < %(before)s
                     AND j.status IN ('done', 'failed')
-                ORDER BY e.received_at LIMIT %(most)s FOR UPDATE OF e SKIP LOCKED) AS due
+                ORDER BY e.received_at LIMIT %(most)s FOR UPDATE OF e SKIP LOCKED)
+            UPDATE ledger_sourceevent s SET payload = NULL, payload_redacted_at = %(now)s FROM due
             WHERE s.tenant_id = %(tenant)s AND s.id = due.id
             """,
             {"tenant": tenant_id, "before": before, "now": now, "most": SOURCES_AT_ONCE},

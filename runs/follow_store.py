@@ -205,11 +205,11 @@ def _discovered(host: FollowedHost, runs: Sequence[ListedRun], worker: str) -> l
         cursor.execute(
             """
                 UPDATE runs_follow SET leased_by = %(worker)s, leased_until = now() + make_interval(secs => %(lease)s)
-                WHERE tenant_id = %(tenant)s AND host_id = %(host)s AND id IN (
+                WHERE tenant_id = %(tenant)s AND host_id = %(host)s AND id = ANY (ARRAY(
                     SELECT id FROM runs_follow
                     WHERE tenant_id = %(tenant)s AND host_id = %(host)s AND finished_at IS NULL AND NOT paused
                         AND (leased_until IS NULL OR leased_until < now() OR leased_by = %(worker)s)
-                    ORDER BY id DESC LIMIT %(most)s FOR UPDATE SKIP LOCKED)
+                    ORDER BY id DESC LIMIT %(most)s FOR UPDATE SKIP LOCKED))
                 RETURNING id, run_id
                 """,
             {

@@ -59,11 +59,13 @@ def _claim(tenant_id: int, most: int, now: datetime) -> list[Due]:
     with tenant_scope(tenant_id, durable=True):
         rows = rows_of(
             """
+            -- Apart, so that it is worked out once: within a join it may be for each row, and its limit is none then.
+            WITH due AS MATERIALIZED (
+                SELECT id FROM ledger_job WHERE tenant_id = %(tenant)s AND next_at <= %(now)s
+                ORDER BY next_at LIMIT %(most)s FOR UPDATE SKIP LOCKED)
             UPDATE ledger_job j SET status = 'running', attempts = j.attempts + 1, next_at = %(until)s,
                 started_at = coalesce(j.started_at, %(now)s)
-            FROM (SELECT id FROM ledger_job WHERE tenant_id = %(tenant)s AND next_at <= %(now)s
-                ORDER BY next_at LIMIT %(most)s FOR UPDATE SKIP LOCKED) AS due
-            WHERE j.tenant_id = %(tenant)s AND j.id = due.id
+            FROM due WHERE j.tenant_id = %(tenant)s AND j.id = due.id
             RETURNING j.id, j.attempts, j.source_event_id
             """,
             {"tenant": tenant_id, "now": now, "until": now + LEASE, "most": most},
