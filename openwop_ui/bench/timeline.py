@@ -230,8 +230,7 @@ def _measure_live(running: Site, browser: Any, cookie: dict[str, Any]) -> None:
         timeout=60_000,
     )
     tell("timeline.live.caught_up", time.perf_counter() - started, "s")
-    shown = page.evaluate("() => Number([...document.querySelectorAll('tr[data-seq]')].at(-1).dataset.seq)")
-    remark(f"timeline: the page ended at #{shown} of {sent[-1]:,} events, {_stored(running, run_id):,} stored")
+    remark(f"timeline: the page ended with {sent[-1]:,} events, {_stored(running, run_id):,} are stored")
     page.context.close()
 
 
