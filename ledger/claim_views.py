@@ -19,7 +19,6 @@ from openwop_ui.live.fragments import render_page
 from openwop_ui.tenancy.access import TenantRequest, tenant_page
 from openwop_ui.tenancy.models import Role
 from openwop_ui.tenancy.scope import tenant_scope
-from runs.domain.moments import read_timestamp
 from runs.queries import Option
 from runs.views import may_upload
 
@@ -32,6 +31,7 @@ from .domain.claims import StaleRevision
 from .domain.errors import LedgerError
 from .domain.periods import Period
 from .domain.settlement import Status
+from .form_fields import read_moment
 from .list_exports import exported
 from .queries.chain import chains
 from .queries.claims import ClaimDetail, ClaimFilter, MemoryRow, find_claim, memories, memories_by_id, subjects
@@ -132,12 +132,6 @@ def _filter(request: TenantRequest) -> tuple[ClaimFilter, str]:
     return wanted, error
 
 
-def read_moment(text: str) -> datetime:
-    """A moment as a browser's field gives it, which names no zone: the page says that it is UTC. Raises ValueError."""
-    zoned = text if text[-1] in "Zz" or "+" in text or text.count("-") > 2 else f"{text}Z"
-    return read_timestamp(zoned if zoned.count(":") > 1 else zoned.replace("Z", ":00Z"))
-
-
 @require_GET
 @tenant_page()
 def subject_list(request: TenantRequest) -> HttpResponse:
@@ -220,7 +214,7 @@ def _claim_page(
         topics="claims conflicts",
         may_upload=may_upload(request),
         detail=found,
-        evidence=_evidence(row.evidence),
+        evidence=row.evidence_texts,
         written=entries.get(row.entry) if row.entry else None,
         in_place=related.get(row.to_claim) if row.to_claim else None,
         rivals=tuple(one for one in of_key.rows if one.id != row.id),
@@ -235,11 +229,6 @@ def _claim_page(
 def _chain(tenant_id: int, id: UUID) -> Chain:
     (found,) = chains(tenant_id, [id])
     return found
-
-
-def _evidence(text: str | None) -> tuple[str, ...]:
-    told = json.loads(text) if text else []
-    return tuple(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in told)
 
 
 def _revision_form(row: MemoryRow, form: Mapping[str, str], error: str) -> RevisionForm:

@@ -17,10 +17,10 @@ from openwop_ui.tenancy.scope import tenant_scope
 
 from .claims_store.conflict_rows import Cause
 from .claims_store.loading import KeyLedger, load, lock_known
-from .claims_store.rows import rows_of
 from .claims_store.rules import TenantRules, share_rules
 from .claims_store.settling import Settled, settle, work_out
 from .claims_store.stale import settle_stale
+from .queries.paging import rows_of
 
 AT_ONCE = 500
 SAMPLES = 5

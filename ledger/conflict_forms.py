@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from .claim_views import read_moment
 from .claims_store.reviewing import Ask
 from .conflict_pages import Side
 from .domain.decisions import MissingPart, Placement, Verdict
 from .domain.errors import LedgerError
 from .domain.periods import Period
 from .domain.scopes import read_scope
+from .form_fields import read_moment
 from .queries.conflicts import ConflictRow
 
 BY_OUTCOME: Mapping[str, Verdict] = {

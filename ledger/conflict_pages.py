@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -56,7 +55,7 @@ def sides_of(found: ConflictDetail, written: Mapping[UUID, Written]) -> tuple[Si
                 SideClaim(
                     member.claim,
                     member.authority,
-                    _evidence(member.claim.evidence),
+                    member.claim.evidence_texts,
                     written.get(member.claim.entry) if member.claim.entry else None,
                 )
                 for member in sorted(members, key=lambda one: (not one.is_contender, one.claim.status != "active"))
@@ -65,11 +64,6 @@ def sides_of(found: ConflictDetail, written: Mapping[UUID, Written]) -> tuple[Si
         )
         for number, (_, members) in enumerate(sorted(by_number.items()), start=1)
     )
-
-
-def _evidence(text: str | None) -> tuple[str, ...]:
-    told = json.loads(text) if text else []
-    return tuple(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

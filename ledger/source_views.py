@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -15,11 +15,11 @@ from django.views.decorators.http import require_GET
 
 from openwop_ui.live.fragments import render_page, wanted_fragment
 from openwop_ui.tenancy.access import TenantRequest, tenant_page
-from runs.domain.moments import read_timestamp
 from runs.pages import Page
 from runs.views import may_upload
 
 from .domain.verification import Verification, verify_content, verify_payload
+from .form_fields import read_moment
 from .list_exports import PART, exported
 from .models import SourceEvent
 from .queries import BrokenCursor
@@ -144,11 +144,10 @@ def _moment(given: str, field: str) -> tuple[datetime | None, str]:
     """With its zone, or as a form's field gives it, which is labelled UTC."""
     if not given:
         return None, ""
-    for read in (read_timestamp, lambda text: datetime.fromisoformat(text).replace(tzinfo=UTC)):
-        try:
-            return read(given), ""
-        except (ValueError, OverflowError):
-            continue
+    try:
+        return read_moment(given), ""
+    except (ValueError, OverflowError):
+        pass
     return None, f"{field}: {given[:40]} is no time, so it was left aside."
 
 

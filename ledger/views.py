@@ -17,7 +17,7 @@ from runs.views import may_upload, number
 from . import queries
 from .chain_view import entry_root
 from .chain_view import view as chain_view
-from .claim_views import read_moment
+from .form_fields import read_moment
 from .pages import EntryPage, LedgerPage
 from .queries import STATES, STORED, BrokenCursor, EntryContent, EntryFacts, EntryFilter, EntryList, Lineage, WriteList
 from .queries.chain import chains

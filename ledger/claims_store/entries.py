@@ -28,11 +28,11 @@ from ..domain.redaction import redact
 from ..domain.scopes import UNSCOPED
 from ..domain.submissions import MAX_MESSAGE_LENGTH
 from ..models import Observation, SourceEvent
+from ..queries.paging import rows_of
 from .actor import HOST, Actor, host_writer
 from .facts import SourceRow, add_sources
 from .intake import Heard, Reading, add_jobs, conclude, hear, store
 from .revising import store_withdrawals
-from .rows import rows_of
 from .rules import TenantRules, share_rules
 
 AT_ONCE = 200

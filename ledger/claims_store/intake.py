@@ -22,10 +22,11 @@ from ..domain.key_registry import KeyRegistry
 from ..domain.sources import ProvenanceError
 from ..domain.submissions import Submission, require_same
 from ..models import Job, SourceEvent
+from ..queries.paging import rows_of
 from .conflict_rows import Cause
 from .facts import JOB_COLUMNS, NewClaim, SourceRow, add_claims, add_sources, job_id
 from .loading import KeyLedger, load, lock_keys, subject_key_id
-from .rows import insert, rows_of, update
+from .rows import insert, update
 from .rules import TenantRules, share_rules
 from .settling import Settled, settle
 from .suggesting import suggest

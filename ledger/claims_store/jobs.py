@@ -25,10 +25,10 @@ from ..domain.scopes import Scope
 from ..domain.submissions import MAX_MESSAGE_LENGTH
 from ..http_extractor import ExtractorFailed
 from ..models import Job, SourceEvent
+from ..queries.paging import rows_of
 from .entries import take_entries, within
 from .facts import SourceRow
 from .intake import Reading, heard, take
-from .rows import rows_of
 from .rules import rules_of, share_rules
 
 Status = Job.Status

@@ -17,7 +17,8 @@ from ..domain.key_registry import Key, KeyRegistry
 from ..domain.normalisers import Problem, Value, read_value
 from ..domain.periods import ALWAYS, Period
 from ..domain.scopes import Scope
-from .rows import insert, rows_of
+from ..queries.paging import rows_of
+from .rows import insert
 from .rules import reading_of
 
 _SUBJECT_KEYS = UUID("c1f0c0de-7a64-4d2b-9e57-0a6f5b3a7d11")

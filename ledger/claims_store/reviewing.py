@@ -27,11 +27,12 @@ from ..domain.scopes import Scope
 from ..domain.settlement import Conflict as Found
 from ..domain.settlement import ConflictState, Settlement
 from ..models import Conflict
+from ..queries.paging import rows_of
 from .actor import Actor
 from .conflict_rows import Cause, ConflictWrites
 from .facts import NewClaim, add_claims
 from .loading import KeyLedger, KnownConflict, load, lock_known, placement_json
-from .rows import insert, rows_of
+from .rows import insert
 from .rules import TenantRules, rules_of, share_rules
 from .settling import Settled, settle, tell
 

@@ -16,10 +16,11 @@ from runs.domain.storable import storable
 from ..domain.claims import Claim, revise
 from ..domain.periods import Period
 from ..domain.scopes import Scope
+from ..queries.paging import rows_of
 from .actor import Actor
 from .conflict_rows import Cause
 from .loading import KeyLedger, load, lock_known
-from .rows import insert, rows_of
+from .rows import insert
 from .rules import share_rules
 from .settling import settle
 

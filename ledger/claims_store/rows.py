@@ -58,10 +58,3 @@ def recordset(columns: Columns) -> str:
 def as_json(columns: Columns, rows: Sequence[tuple[Any, ...]]) -> str:
     names = tuple(columns)
     return orjson.dumps([dict(zip(names, row, strict=True)) for row in rows]).decode()
-
-
-def rows_of(sql: str, values: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, values)
-        found: list[tuple[Any, ...]] = cursor.fetchall()
-        return found

@@ -14,9 +14,9 @@ from ..domain import similarity
 from ..domain.normalisers import folded
 from ..domain.settlement import Status
 from ..models import Conflict
+from ..queries.paging import rows_of
 from .conflict_rows import Cause, ConflictWrites
 from .loading import KnownConflict
-from .rows import rows_of
 
 if TYPE_CHECKING:
     from .intake import Heard

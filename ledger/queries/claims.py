@@ -3,6 +3,7 @@ through."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +13,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from runs.domain.storable import original, storable
+from runs.queries import like
 
 from ..domain.settlement import Status
 from .paging import PAGE, Keyset, Order, Row, cursor_of, moment, page_of, rows_of, uuid
@@ -75,6 +77,12 @@ class MemoryRow:
     entry: UUID | None
     is_disputed: bool
     observations: int
+
+    @property
+    def evidence_texts(self) -> tuple[str, ...]:
+        """Texts as they are, whatever else as JSON."""
+        told = json.loads(self.evidence) if self.evidence else []
+        return tuple(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +211,7 @@ def _conditions(wanted: ClaimFilter, now: datetime) -> tuple[str, dict[str, Any]
     for place, word in enumerate(wanted.query.split()[:WORDS]):
         name = f"like{place}"
         told.append(f"concat_ws(' ', k.key, c.display, c.content) ILIKE %({name})s")
-        values[name] = f"%{like(storable(word))}%"
+        values[name] = like(word)
     if wanted.statuses:
         told.append("s.status = ANY (%(statuses)s)")
         values["statuses"] = list(wanted.statuses)
@@ -222,10 +230,6 @@ def _conditions(wanted: ClaimFilter, now: datetime) -> tuple[str, dict[str, Any]
 def cursor_at(row: MemoryRow) -> str:
     """As a page gives it that ends with the row."""
     return cursor_of([row.observed_at.isoformat(), str(row.id)])
-
-
-def like(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def memories_by_id(tenant_id: int, ids: Sequence[UUID]) -> dict[UUID, MemoryRow]:
@@ -320,7 +324,7 @@ def subjects(
     tenant_id: int, *, query: str = "", before: str | None = None, after: str | None = None, limit: int = PAGE
 ) -> SubjectList:
     """Subjects whose name has ``query`` in it, in the reverse order of their names. Raises BrokenCursor."""
-    values = {"tenant": tenant_id, "like": f"%{like(storable(query))}%"}
+    values = {"tenant": tenant_id, "like": like(query)}
     page, found = page_of(
         lambda page: rows_of(
             f"""

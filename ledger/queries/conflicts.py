@@ -10,10 +10,10 @@ from typing import Any
 from uuid import UUID
 
 from runs.domain.storable import original, storable
+from runs.queries import like
 
 from ..models import Conflict
 from .claims import JOINS, MEMORY, MemoryRow, memory_row
-from .claims import like as escaped
 from .paging import PAGE, Keyset, Order, Row, moment, page_of, rows_of, uuid
 
 States = Conflict.State
@@ -201,7 +201,7 @@ def filter_conditions(wanted: ConflictFilter) -> tuple[str, dict[str, Any]]:
         values["writer"] = storable(wanted.writer)
     if wanted.query:
         told.append("(k.subject ILIKE %(like)s OR k.key ILIKE %(like)s)")
-        values["like"] = f"%{escaped(storable(wanted.query))}%"
+        values["like"] = like(wanted.query)
     return "".join(f" AND {condition}" for condition in told), values
 
 

@@ -12,8 +12,9 @@ from uuid import UUID
 
 from runs.domain.storable import original, storable
 
+from ..domain.observing import state_of
 from .paging import rows_of
-from .rows import EntryFacts, maybe
+from .rows import STORED, EntryFacts, maybe
 
 SHOWN = 25
 COUNTED = 1_000
@@ -185,14 +186,11 @@ def entry_then(tenant_id: int, entry: EntryFacts, at: datetime, *, may_show: boo
         """,
         {"tenant": tenant_id, "entry": entry.pk, "at": at},
     )
-    if outcome == "content":
-        state = "expired" if expires is not None and expires <= at else "stored"
-    else:
-        state = outcome or ("announced" if writes else "")
+    state = state_of(outcome, expires, at) if outcome or writes else ""
     return EntryThen(
         at=at,
         state=state,
-        content=maybe(content) if may_show and state == "stored" else None,
+        content=maybe(content) if may_show and state == STORED else None,
         seen_at=seen,
         writes=writes,
         run_host=host,

@@ -274,7 +274,7 @@ def test_pages_are_accessible_and_hostile_texts_inert(
     expect(page.locator("#value")).to_be_visible()
 
 
-def test_a_viewer_reads_and_cannot_decide(visit: Callable[..., Visitor], api: Api, site: RunningSite) -> None:
+def test_an_outsider_finds_no_conflict(visit: Callable[..., Visitor], api: Api) -> None:
     api.disagree("watched")
     (conflict,) = api.conflicts("open", "watched")
     visitor = visit()

@@ -276,11 +276,11 @@ def test_who_speaks_decides_whom_it_is_about(text: str, role: str, confidence: f
 @pytest.mark.parametrize(
     ("text", "role"),
     [
-        ("My name is Claude", "assistant"),
+        ("My name is Robin", "assistant"),
         ("I like tea", "assistant"),
         ("I live in Berlin", "tool"),
         ("Ich mag Tee", "assistant"),
-        ("Mein Name ist Claude", "assistant"),
+        ("Mein Name ist Robin", "assistant"),
         ("J'aime le thé", "assistant"),
         ("Me gusta el té", "assistant"),
         ("我喜欢咖啡", "assistant"),
