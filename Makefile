@@ -20,13 +20,18 @@ help: ## list the targets
 run: $(RUN) ## the whole site on http://127.0.0.1:8000, until Ctrl-C
 	@exec $(BIN)/python manage.py up
 
+# The parts go to as many processes as there are cores; whole sites and browsers want the machine to themselves.
+PARTS := $(BIN)/python -m pytest -q -n auto --dist worksteal
+WHOLE := $(BIN)/python -m pytest
+
 test: $(DEV) ## all tests, the browser's too
+	@$(PARTS) -m "not browser and not whole"
 	@browser=$$(.ci/chromium) || browser=; \
-	if [ -n "$$browser" ]; then CHROMIUM="$$browser" $(BIN)/python -m pytest; \
-	else $(BIN)/python -m pytest -m "not browser" && .ci/chromium --warn; fi
+	if [ -n "$$browser" ]; then CHROMIUM="$$browser" $(WHOLE) -m "browser or whole"; \
+	else $(WHOLE) -m whole && .ci/chromium --warn; fi
 
 check: static ## before a commit: format, lint, types, import contracts, migrations, fast tests
-	$(BIN)/python -m pytest -q -m "not browser and not whole"
+	$(PARTS) -m "not browser and not whole"
 
 static: export DATA_DIR := .data-test
 static: $(DEV)

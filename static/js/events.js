@@ -25,6 +25,7 @@ let rows = null;
 let refreshing = null;
 let again = false;
 let window_ = null; // the stretch that the timeline shows, [first, last] sequence
+let coming = null; // another list that was asked for: { settled, settle }
 
 function atOf(row) {
   const time = row?.querySelector("time");
@@ -112,7 +113,20 @@ function deselect() {
   row?.querySelector("a")?.focus({ preventScroll: true });
 }
 
+function listAsked({ detail }) {
+  if (detail.target?.id !== "events" || coming) return;
+  coming = {};
+  coming.settled = new Promise((resolve) => (coming.settle = resolve));
+}
+
+function listCame() {
+  coming?.settle();
+  coming = null;
+}
+
 async function step(by) {
+  // A key that follows on a filter acts on the list one asked for, not on the one that is about to go.
+  await coming?.settled;
   if (!rows?.total) return;
   let place = by > 0 ? 0 : rows.total - 1;
   if (selected !== null) {
@@ -161,6 +175,7 @@ function afterSettle({ detail }) {
   // The address that came with the answer is as old as the question.
   setParams({ seq: selected });
   begin();
+  listCame();
   document.dispatchEvent(new CustomEvent("filter:change"));
 }
 
@@ -247,6 +262,8 @@ export function startEvents() {
   document.addEventListener("timeline:select", ({ detail }) => select(detail.sequence, { at: detail.at, from: "timeline" }));
   document.addEventListener("timeline:node", ({ detail }) => filterByNode(detail.node));
   document.addEventListener("timeline:window", followWindow);
+  document.body.addEventListener("htmx:beforeRequest", listAsked);
+  document.body.addEventListener("htmx:afterRequest", ({ detail }) => detail.target?.id === "events" && !detail.successful && listCame());
   document.body.addEventListener("htmx:afterSettle", afterSettle);
   document.body.addEventListener("live:run", refresh);
 }

@@ -109,6 +109,12 @@ def place_of(page: Page, lane: str) -> tuple[float, float]:
     return x, y
 
 
+def corner_of_lane(page: Page, lane: str) -> tuple[float, float]:
+    """Where the canvas begins, and the middle of a lane; the page may have moved since they were last asked for."""
+    _, y = place_of(page, lane)
+    return page.evaluate("() => document.querySelector('open-timeline').canvas.getBoundingClientRect().left"), y
+
+
 def point(page: Page, sequence: int, lane: str | None) -> tuple[float, float]:
     """Where an event is drawn; without a lane, in the memory lane."""
     x, y = page.evaluate(
@@ -553,22 +559,22 @@ def test_sub_workflow_runs_are_nested_and_open_in_place(
     rows = """() => document.querySelector('open-timeline').scene.rows
         .map(one => [one.lane.node, one.children.length, one.hidden])"""
     assert page.evaluate(rows)[1] == ["plan", 0, 4]  # how many are not shown is written
-    x, y = place_of(page, "plan")
-    box = page.locator("open-timeline canvas").bounding_box()
-    assert box is not None
     plot = page.evaluate("() => document.querySelector('open-timeline').plot")
-    page.mouse.click(box["x"] + plot - 30, y)
-    page.wait_for_timeout(300)
+    left, y = corner_of_lane(page, "plan")
+    page.mouse.click(left + plot - 30, y)
+    page.wait_for_function(f"() => ({rows})()[1][1] === 4")
     assert page.evaluate(rows)[1] == ["plan", 4, 0]
-    page.mouse.click(box["x"] + 26, y + 14 + 11)  # the arrow of the first child
+    page.wait_for_timeout(300)
+    left, y = corner_of_lane(page, "plan")
+    page.mouse.click(left + 26, y + 14 + 11)  # the arrow of the first child
     page.wait_for_function("() => document.querySelector('open-timeline').rows.opened.has('tl-child-1')")
-    page.wait_for_timeout(400)
-    nested = page.evaluate(
-        """() => document.querySelector('open-timeline').scene.rows[1].children[0].nested.map(one => one.lane.node)"""
-    )
-    assert nested == [None, "plan", "review", "unseen", "publish"]
-    assert "child=tl-child-1" in page.url
-    page.mouse.click(box["x"] + 80, y + 14 + 11)  # its name
+    nested = "() => document.querySelector('open-timeline').scene.rows[1].children[0].nested.map(one => one.lane.node)"
+    page.wait_for_function(f"() => ({nested})().length > 0")
+    assert page.evaluate(nested) == [None, "plan", "review", "unseen", "publish"]
+    page.wait_for_url("**child=tl-child-1**")
+    page.wait_for_timeout(300)
+    left, y = corner_of_lane(page, "plan")
+    page.mouse.click(left + 80, y + 14 + 11)  # its name
     page.wait_for_url("**/runs/python/tl-child-1*")
 
 

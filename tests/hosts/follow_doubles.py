@@ -21,8 +21,14 @@ BEGINNING = datetime(2026, 11, 29, 18, 0, tzinfo=UTC)
 RunKey = tuple[int, int, str]
 
 
+SLOWER = 5
+
+
 class FastClock:
-    """One real second is `speed` seconds of the follower's."""
+    """One real second is `speed` seconds of the follower's.
+
+    But for the time that an answer is given: servers do not become faster, and a busy machine stands still at times.
+    """
 
     def __init__(self, speed: float = 100.0) -> None:
         self.speed = speed
@@ -40,7 +46,7 @@ class FastClock:
         await asyncio.sleep(seconds / self.speed)
 
     def timeout(self, seconds: float) -> AbstractAsyncContextManager[object]:
-        return asyncio.timeout(seconds / self.speed)
+        return asyncio.timeout(SLOWER * seconds / self.speed)
 
     async def wait(self, future: asyncio.Future[Any], seconds: float) -> bool:
         done, _ = await asyncio.wait({future}, timeout=max(seconds, 0.0) / self.speed)

@@ -234,7 +234,13 @@ class Reader:
     key: str
 
     def _get(self, path: str) -> Any:
-        status, said = self.site.request("GET", path, headers={"Authorization": f"Bearer {self.key}"})
+        """Asked again while the database is away, as the answer says: it was killed, and the site may not know yet."""
+        deadline = time.monotonic() + SUCCEEDED_WITHIN
+        while True:
+            status, said = self.site.request("GET", path, headers={"Authorization": f"Bearer {self.key}"})
+            if status != 503 or time.monotonic() > deadline:
+                break
+            time.sleep(0.2)
         assert status == 200, said
         return said
 
