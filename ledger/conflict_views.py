@@ -62,7 +62,7 @@ LAST_DECIDED = "last_decision"
 @require_GET
 @tenant_page()
 def open_conflicts(request: TenantRequest) -> HttpResponse:
-    """What the bar of every page shows beside its link: asked for on its own, so that no page waits for it."""
+    """What the bar of every page shows beside its link, asked for again when a conflict was opened or settled."""
     answer = render(request, "ledger/_open_conflicts.html", {"count": open_count(request.tenant.pk)})
     answer["Cache-Control"] = "no-store"
     return answer

@@ -113,6 +113,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "openwop_ui.tenancy.context.bar",
+                "ledger.context.bar",
             ],
         },
     }

@@ -27,6 +27,15 @@ from .events import Shape, event
 from .figures import median, percentile, remark, tell
 from .site import Site, site
 
+BROWSER_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 SOCKETS = 50
 RATE = 10
 SECONDS = 20
@@ -64,7 +73,7 @@ def live() -> None:
     with site() as running, _open_sockets(running, cookie := session_cookie(running)), sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium,
-            args=["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"],
+            args=BROWSER_ARGUMENTS,
         )
         latencies = _measure(running, browser, cookie)
         browser.close()

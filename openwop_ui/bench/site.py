@@ -19,6 +19,7 @@ from django.db import connection, connections
 from psycopg import sql
 
 from openwop_ui.launch import ports
+from openwop_ui.launch.assets import collect_assets
 from openwop_ui.tenancy.keys import create_api_key
 from openwop_ui.tenancy.models import Tenant
 from openwop_ui.tenancy.scope import operator_scope
@@ -62,6 +63,7 @@ class Site:
 def site(*, with_worker: bool = True, allow_private_hosts: bool = False) -> Iterator[Site]:
     """The site's database is a fresh one on the server that this process is connected to."""
     name = f"openwop_bench_{os.getpid()}"
+    collect_assets(settings.STATIC_ROOT)
     with _database(name) as url:
         host, key = _tenant()
         port = ports.free_port("127.0.0.1", 18000)

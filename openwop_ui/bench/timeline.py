@@ -19,7 +19,7 @@ from runs.store.columns import keep_ready
 from .big_run import make_run, whole
 from .events import event
 from .figures import median, percentile, remark, tell
-from .live import session_cookie
+from .live import BROWSER_ARGUMENTS, session_cookie
 from .site import Site, site
 
 SIZES = {"1e3": 1_000, "1e5": 100_000, "1e6": 1_000_000}
@@ -140,7 +140,7 @@ def _browser() -> Iterator[Any]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium,
-            args=["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--enable-precise-memory-info"],
+            args=[*BROWSER_ARGUMENTS, "--enable-precise-memory-info"],
         )
         yield browser
         browser.close()

@@ -7,6 +7,8 @@ const OFFLINE_AFTER = 3; // attempts; what the browser itself says of the networ
 const FIRST_RETRY = 500;
 const LONGEST_RETRY = 10_000;
 const READY_WITHIN = 8000;
+const FIRST_AFTER = 800; // ms for which the first questions of a page wait, so that it paints itself before
+const EVERYWHERE = "conflicts"; // the bar of every page counts them
 
 const WORDS = {
   connecting: ["connecting", "unknown"],
@@ -70,6 +72,7 @@ class Connection {
   #readyTimer;
   #staleTimer;
   #lastHeard = Date.now();
+  #wasReady = false;
 
   constructor(tenant, topics) {
     this.tenant = tenant;
@@ -126,7 +129,10 @@ class Connection {
     clearTimeout(this.#readyTimer);
     this.#retry = 0;
     this.#show("live");
-    this.catchUp();
+    // What came between the page and its socket is little and rare: it is asked for when the page is done.
+    if (this.#wasReady) return this.catchUp();
+    this.#wasReady = true;
+    setTimeout(() => this.catchUp(), FIRST_AFTER);
   }
 
   #lost() {
@@ -179,7 +185,7 @@ export function startLive() {
   const { tenant, topics } = document.body.dataset;
   const wanted = (topics ?? "").split(" ").filter(Boolean);
   if (!tenant || !wanted.length) return;
-  const connection = new Connection(tenant, wanted);
+  const connection = new Connection(tenant, [...new Set([...wanted, EVERYWHERE])]);
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return;
     connection.subscribe(); // answers "ready" and with it every live event once

@@ -43,6 +43,17 @@ def test_the_number_is_of_this_tenants_open_ones(browser: Client, tenant: Tenant
     assert "2<span" in answer.content.decode() and answer["Cache-Control"] == "no-store"
 
 
+def test_every_whole_page_has_the_number_and_no_fragment_asks_for_it(browser: Client, tenant: Tenant) -> None:
+    disagree(tenant, "user-1", "user-2")
+    with CaptureQueriesContext(connection) as caught:
+        page = browser.get("/t/acme/ledger").content.decode()
+    assert "2<span" in page.partition('id="open-conflicts"')[2][:400]
+    with CaptureQueriesContext(connection) as fewer:
+        browser.get("/t/acme/ledger", headers={"HX-Request": "true", "HX-Target": "rows"})
+    counting = "SELECT count(*) FROM (SELECT FROM ledger_conflict"
+    assert [sum(counting in one["sql"] for one in queries) for queries in (caught, fewer)] == [1, 0]
+
+
 def test_nothing_is_said_of_none(browser: Client) -> None:
     assert browser.get(COUNT).content.decode().strip() == ""
 
@@ -59,7 +70,7 @@ def test_strangers_learn_nothing(tenant: Tenant) -> None:
     assert stranger.get(COUNT).status_code == 404
 
 
-def test_a_page_does_not_wait_for_it_and_it_costs_one_query(browser: Client, tenant: Tenant) -> None:
+def test_it_is_asked_for_again_with_one_query(browser: Client, tenant: Tenant) -> None:
     assert f'hx-get="{COUNT}"' in browser.get("/t/acme/runs").content.decode()
     browser.get(COUNT)
     with CaptureQueriesContext(connection) as asked:
