@@ -40,7 +40,7 @@ from .rows import maybe
 _HOP = EDGES + 1
 """Links read of one memory: more are not told."""
 _LINKS = (LINEAGE + 1) * _HOP
-"""Links read in all, nearest first. Fewer than LINEAGE memories are ever followed before that many are told."""
+"""Links read in all, nearest first: more than there are between as many memories as are told."""
 
 
 def chains(tenant_id: int, ids: Sequence[UUID]) -> list[Chain]:
@@ -84,6 +84,7 @@ class _Reading:
             "entries": [id for id, kind in kinds.items() if kind is Kind.ENTRY],
             "claims": [id for id, kind in kinds.items() if kind is Kind.CLAIM],
             "hop": _HOP,
+            "nodes": LINEAGE + 1,
             "links": _LINKS,
             "events": EVENTS + 1,
             "proposals": PROPOSALS + 1,

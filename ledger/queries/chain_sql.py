@@ -6,68 +6,63 @@ on every hop, the recursive ones included.
 
 from __future__ import annotations
 
-MERGED = """
-SELECT root.id, found.successor, found.predecessor, found.relation, found.at
-FROM unnest(%(entries)s::uuid[]) AS root (id)
-CROSS JOIN LATERAL (
-    WITH RECURSIVE link AS (
-        SELECT hop.* FROM LATERAL (
-            SELECT root.id AS successor, s.entry_id AS predecessor, m.kind AS relation, m.occurred_at AS at
-            FROM ledger_merge m
-            JOIN ledger_mergesource s
-                ON s.tenant_id = m.tenant_id AND s.run_id = m.run_id AND s.sequence = m.sequence
-            JOIN ledger_memoryentry e ON e.tenant_id = s.tenant_id AND e.id = s.entry_id
-            WHERE m.tenant_id = %(tenant)s AND m.output_id = root.id
-            ORDER BY e.first_at, e.id LIMIT %(hop)s
-        ) AS hop
-        UNION
-        SELECT hop.* FROM link CROSS JOIN LATERAL (
-            SELECT link.predecessor AS successor, s.entry_id AS predecessor, m.kind AS relation, m.occurred_at AS at
-            FROM ledger_merge m
-            JOIN ledger_mergesource s
-                ON s.tenant_id = m.tenant_id AND s.run_id = m.run_id AND s.sequence = m.sequence
-            JOIN ledger_memoryentry e ON e.tenant_id = s.tenant_id AND e.id = s.entry_id
-            WHERE m.tenant_id = %(tenant)s AND m.output_id = link.predecessor
-            ORDER BY e.first_at, e.id LIMIT %(hop)s
-        ) AS hop
-    )
-    -- Rows of a recursion come in the order of their depth, so a limit cuts the farthest.
-    SELECT * FROM link LIMIT %(links)s + 1
-) AS found
+# What an entry was compacted or consolidated from, the oldest first.
+_MERGED_INTO = """
+    SELECT here.id AS successor, s.entry_id AS predecessor, m.kind AS relation, m.occurred_at AS at, e.first_at AS made
+    FROM ledger_merge m
+    JOIN ledger_mergesource s ON s.tenant_id = m.tenant_id AND s.run_id = m.run_id AND s.sequence = m.sequence
+    JOIN ledger_memoryentry e ON e.tenant_id = s.tenant_id AND e.id = s.entry_id
+    WHERE m.tenant_id = %(tenant)s AND m.output_id = here.id
+    ORDER BY e.first_at, e.id LIMIT %(hop)s
 """
 
-REPLACED = """
-SELECT root.id, found.successor, found.predecessor, found.relation, found.at
-FROM unnest(%(claims)s::uuid[]) AS root (id)
-CROSS JOIN LATERAL (
-    WITH RECURSIVE link AS (
-        SELECT hop.* FROM LATERAL (
-            SELECT root.id AS successor, s.claim_id AS predecessor,
-                CASE s.rule WHEN 'same_writer' THEN 'revise' ELSE 'supersede' END AS relation,
-                greatest(c.received_at, own.received_at, d.decided_at) AS at
-            FROM ledger_claimstate s
-            JOIN ledger_claimrow c ON c.tenant_id = s.tenant_id AND c.id = s.claim_id
-            JOIN ledger_claimrow own ON own.tenant_id = s.tenant_id AND own.id = root.id
-            LEFT JOIN ledger_decision d ON d.tenant_id = own.tenant_id AND d.id = own.decision_id
-            WHERE s.tenant_id = %(tenant)s AND s.to_claim = root.id AND s.status IN ('superseded', 'archived')
-            ORDER BY c.received_at, c.id LIMIT %(hop)s
-        ) AS hop
-        UNION
-        SELECT hop.* FROM link CROSS JOIN LATERAL (
-            SELECT link.predecessor AS successor, s.claim_id AS predecessor,
-                CASE s.rule WHEN 'same_writer' THEN 'revise' ELSE 'supersede' END AS relation,
-                greatest(c.received_at, own.received_at, d.decided_at) AS at
-            FROM ledger_claimstate s
-            JOIN ledger_claimrow c ON c.tenant_id = s.tenant_id AND c.id = s.claim_id
-            JOIN ledger_claimrow own ON own.tenant_id = s.tenant_id AND own.id = link.predecessor
-            LEFT JOIN ledger_decision d ON d.tenant_id = own.tenant_id AND d.id = own.decision_id
-            WHERE s.tenant_id = %(tenant)s AND s.to_claim = link.predecessor AND s.status IN ('superseded', 'archived')
-            ORDER BY c.received_at, c.id LIMIT %(hop)s
-        ) AS hop
-    )
-    SELECT * FROM link LIMIT %(links)s + 1
-) AS found
+# The claims that a claim took the place of.
+_REPLACED_BY = """
+    SELECT here.id AS successor, s.claim_id AS predecessor,
+        CASE s.rule WHEN 'same_writer' THEN 'revise' ELSE 'supersede' END AS relation,
+        greatest(c.received_at, own.received_at, d.decided_at) AS at, c.received_at AS made
+    FROM ledger_claimstate s
+    JOIN ledger_claimrow c ON c.tenant_id = s.tenant_id AND c.id = s.claim_id
+    JOIN ledger_claimrow own ON own.tenant_id = s.tenant_id AND own.id = here.id
+    LEFT JOIN ledger_decision d ON d.tenant_id = own.tenant_id AND d.id = own.decision_id
+    WHERE s.tenant_id = %(tenant)s AND s.to_claim = here.id AND s.status IN ('superseded', 'archived')
+    ORDER BY c.received_at, c.id LIMIT %(hop)s
 """
+
+
+def _lineage(roots: str, hop: str) -> str:
+    """Links between whatever is met, depth by depth, until more has been met than is told.
+
+    A depth is one row of the recursion. Of its memories no more are gone on from than could still be told; they are met
+    in the order in which they are told.
+    """
+    return f"""
+SELECT root.id, found.successor, found.predecessor, found.relation, found.at
+FROM unnest(%({roots})s::uuid[]) AS root (id)
+CROSS JOIN LATERAL (
+    WITH RECURSIVE level AS (
+        SELECT 0 AS depth, ARRAY[root.id] AS met, ARRAY[root.id] AS seen
+        UNION ALL
+        SELECT level.depth + 1, next.met, level.seen || next.met
+        FROM level CROSS JOIN LATERAL (
+            SELECT array_agg(first.predecessor) AS met FROM (
+                SELECT hop.predecessor FROM unnest(level.met) AS here (id) CROSS JOIN LATERAL ({hop}) AS hop
+                WHERE hop.predecessor <> ALL (level.seen)
+                GROUP BY hop.predecessor ORDER BY min(hop.made), hop.predecessor LIMIT %(nodes)s
+            ) AS first
+        ) AS next
+        WHERE next.met IS NOT NULL AND cardinality(level.seen) <= %(nodes)s
+    )
+    SELECT hop.successor, hop.predecessor, hop.relation, hop.at
+    FROM level CROSS JOIN LATERAL unnest(level.met) AS here (id) CROSS JOIN LATERAL ({hop}) AS hop
+    WHERE hop.predecessor = ANY ((SELECT seen FROM level ORDER BY depth DESC LIMIT 1)::uuid[])
+    ORDER BY level.depth LIMIT %(links)s + 1
+) AS found
+"""  # noqa: S608 - constants
+
+
+MERGED = _lineage("entries", _MERGED_INTO)
+REPLACED = _lineage("claims", _REPLACED_BY)
 
 # The run that created an entry is the one of its first write, or the one that it was put for as the caller said. A
 # claim has none of its own, and takes over none of what it was read from or took the place of.
@@ -147,32 +142,39 @@ UNION ALL
 )
 """
 
-EVENTS = """
+# The event of a row, by its key. With a limit it is looked up row by row: it is never read through for them all.
+_TOLD_IN = """
+            SELECT e.received_at, e.event_id, e.node_id, e.agent_id, h.slug AS host, r.run_id AS run
+            FROM runs_event e
+            JOIN runs_run r ON r.tenant_id = e.tenant_id AND r.id = e.run_id
+            JOIN runs_host h ON h.tenant_id = r.tenant_id AND h.id = r.host_id
+            WHERE e.tenant_id = {of}.tenant_id AND e.run_id = {of}.run_id AND e.sequence = {of}.sequence LIMIT 1
+        """
+
+EVENTS = f"""
 SELECT root.id, e.* FROM unnest(%(entries)s::uuid[]) AS root (id)
 CROSS JOIN LATERAL (
     (
         SELECT 'w' || w.run_id || '.' || w.sequence AS key, 'memory.written' AS kind, w.occurred_at AS at,
             v.received_at, v.event_id, NULL::uuid AS source, NULL::text AS writer, NULL::text AS actor,
-            NULL::bytea AS digest, h.slug, r.run_id, w.sequence, w.node_id, w.agent_id, true AS is_known
-        FROM ledger_memorywrite w
-        JOIN runs_event v ON v.tenant_id = w.tenant_id AND v.run_id = w.run_id AND v.sequence = w.sequence
-        JOIN runs_run r ON r.tenant_id = w.tenant_id AND r.id = w.run_id
-        JOIN runs_host h ON h.tenant_id = r.tenant_id AND h.id = r.host_id
-        WHERE w.tenant_id = %(tenant)s AND w.entry_id = root.id
-        ORDER BY w.occurred_at DESC, w.run_id DESC, w.sequence DESC LIMIT %(events)s
+            NULL::bytea AS digest, v.host, v.run, w.sequence, w.node_id, w.agent_id, true AS is_known
+        FROM (
+            SELECT * FROM ledger_memorywrite w WHERE w.tenant_id = %(tenant)s AND w.entry_id = root.id
+            ORDER BY w.occurred_at DESC, w.run_id DESC, w.sequence DESC LIMIT %(events)s
+        ) AS w
+        CROSS JOIN LATERAL ({_TOLD_IN.format(of="w")}) AS v
     )
     UNION ALL
     (
         SELECT 'm' || m.run_id || '.' || m.sequence,
             CASE m.kind WHEN 'compaction' THEN 'memory.compacted' ELSE 'agent.memory-consolidated' END,
             m.occurred_at, v.received_at, v.event_id, NULL, NULL, NULL, NULL,
-            h.slug, r.run_id, m.sequence, v.node_id, v.agent_id, true
-        FROM ledger_merge m
-        JOIN runs_event v ON v.tenant_id = m.tenant_id AND v.run_id = m.run_id AND v.sequence = m.sequence
-        JOIN runs_run r ON r.tenant_id = m.tenant_id AND r.id = m.run_id
-        JOIN runs_host h ON h.tenant_id = r.tenant_id AND h.id = r.host_id
-        WHERE m.tenant_id = %(tenant)s AND m.output_id = root.id
-        ORDER BY m.occurred_at DESC, m.run_id DESC, m.sequence DESC LIMIT %(events)s
+            v.host, v.run, m.sequence, v.node_id, v.agent_id, true
+        FROM (
+            SELECT * FROM ledger_merge m WHERE m.tenant_id = %(tenant)s AND m.output_id = root.id
+            ORDER BY m.occurred_at DESC, m.run_id DESC, m.sequence DESC LIMIT %(events)s
+        ) AS m
+        CROSS JOIN LATERAL ({_TOLD_IN.format(of="m")}) AS v
     )
     UNION ALL
     (
@@ -226,7 +228,7 @@ CROSS JOIN LATERAL (
         ORDER BY r.revision DESC LIMIT %(events)s
     )
 ) AS e
-"""
+"""  # noqa: S608 - constants
 
 _OF_CONFLICT = """
 SELECT c.id, c.state, c.opened_at, c.rule, c.policy, c.follows, d.id AS decision_id, d.verdict, d.actor, d.decided_at,

@@ -208,8 +208,8 @@ def test_no_hop_leaves_the_tenant(
 
     # Each hop is guarded by the others: it takes a tenant that is missing at all of them.
     faults = [
-        ("REPLACED", "s.tenant_id = %(tenant)s AND s.to_claim = link.predecessor", "s.to_claim = link.predecessor"),
-        ("REPLACED", "own.tenant_id = s.tenant_id AND own.id = link", "own.tenant_id = %(tenant)s AND own.id = link"),
+        ("REPLACED", "s.tenant_id = %(tenant)s AND s.to_claim = here.id", "s.to_claim = here.id"),
+        ("REPLACED", "own.tenant_id = s.tenant_id AND own.id = here", "own.tenant_id = %(tenant)s AND own.id = here"),
         ("NODES", "c.tenant_id = %(tenant)s AND c.id = ANY", "c.id = ANY"),
     ]
     for statement, named, unnamed in faults:
