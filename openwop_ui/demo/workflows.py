@@ -112,6 +112,30 @@ def _call(inputs: Inputs, node: str, agent: str, tool: str, asked: Payload, outc
     yield Tell("agent.toolReturned", node, returned, cause=called)
 
 
+def _remember(inputs: Inputs, node: str, agent: str, key: str, customer: Customer, wish: str) -> Script:
+    """An agent asks for a memory to be written. Most of it is; now and then a person is to decide, or there is no room.
+
+    What is to be remembered is not told: events announce memory and do not carry it.
+    """
+    ref, tags = f"customer:{customer.key}", ("customer", f"account:{customer.key}")
+    asked = {"key": key, "scope": {"type": "customer", "id": customer.key}, "agentIdentity": agent}
+    call_id = f"call-{inputs.chance.getrandbits(40):010x}"
+    named = {"agentId": agent, "toolName": "remember", "callId": call_id}
+    called = yield Tell("agent.toolCalled", node, {**named, "inputs": asked, "transport": "mcp"})
+    took = inputs.work(0.3, 1.0)
+    yield took
+    told: Payload = {"status": "ok", "outcome": {"entry": asked, "needsDecision": True}}
+    fate = inputs.chance.random()
+    if fate < 0.1:
+        error = {"code": "quota_exceeded", "message": "this scope holds as many entries as it may"}
+        told = {"status": "error", "outcome": {"error": error}}
+    elif fate > 0.2:
+        memory_id = yield Remember(ref, wish, tags, node, agent)
+        told = {"status": "ok", "outcome": {"entry": {**asked, "id": memory_id}, "needsDecision": False}}
+    returned = {**named, **told, "durationMs": round(took.seconds * 1000)}
+    yield Tell("agent.toolReturned", node, returned, cause=called)
+
+
 def _agent(inputs: Inputs, node: str, agent: str, work: Script) -> Script:
     invocation = {"invocationId": f"inv-{inputs.chance.getrandbits(40):010x}", "agentId": agent}
     started = yield Tell("agent.invocation.started", node, {**invocation, "source": "workflow"})
@@ -129,7 +153,7 @@ def summarise_thread(inputs: Inputs) -> Script:
 
     def triage() -> Script:
         known = yield Recall(ref)
-        yield from _call(inputs, "triage", agent, "memory.list", {"memoryRef": ref}, {"memoryIds": known})
+        yield from _call(inputs, "triage", agent, "list_memories", {"memoryRef": ref}, {"memoryIds": known})
         yield from _call(
             inputs, "triage", agent, "crm.lookup", {"account": customer.key}, {"name": customer.name, "plan": "team"}
         )
@@ -143,7 +167,8 @@ def summarise_thread(inputs: Inputs) -> Script:
     def summarise() -> Script:
         yield inputs.work(2.0, 5.0)
         for wish in inputs.chance.sample(customer.wishes, inputs.chance.randint(1, 2)):
-            yield Remember(ref, wish, ("customer", f"account:{customer.key}"), "summarise", agent)
+            key = f"wishes.{customer.wishes.index(wish)}"
+            yield from _remember(inputs, "summarise", agent, key, customer, wish)
             yield inputs.work(0.3, 1.2)
         return {"sentences": inputs.chance.randint(2, 4)}
 
@@ -306,12 +331,12 @@ def onboard(inputs: Inputs) -> Script:
 def build_profile(inputs: Inputs) -> Script:
     key = inputs.given.get("account")
     customer = next((one for one in CUSTOMERS if one.key == key), CUSTOMERS[0])
-    ref, agent = f"customer:{customer.key}", "onboarding.profiler"
+    agent = "onboarding.profiler"
 
     def profile() -> Script:
         yield from _call(inputs, "profile", agent, "crm.lookup", {"account": customer.key}, {"name": customer.name})
         yield inputs.work(1.5, 4.0)
-        yield Remember(ref, customer.wishes[0], ("customer", f"account:{customer.key}"), "profile", agent)
+        yield from _remember(inputs, "profile", agent, "wishes.0", customer, customer.wishes[0])
 
     yield from _node("profile", "core.agent.invoke", _agent(inputs, "profile", agent, profile()))
     return {"account": customer.key}
