@@ -60,7 +60,7 @@ def deliver(host: Host, *told: dict[str, Any]) -> list[str]:
 def incidents(tenant: Tenant) -> list[tuple[str, int | None]]:
     watch_on(tenant.pk)
     with tenant_scope(tenant.pk):
-        return list(Incident.objects.filter(tenant_id=tenant.pk).values_list("kind", "sequence"))
+        return list(Incident.objects.filter(tenant_id=tenant.pk).order_by("pk").values_list("kind", "sequence"))
 
 
 def logs(tenant: Tenant) -> dict[str, list[int]]:

@@ -46,8 +46,8 @@ def kept(tenant: Tenant) -> tuple[int, list[str], list[str]]:
     with tenant_scope(tenant.pk):
         return (
             Event.objects.filter(tenant_id=tenant.pk).count(),
-            list(EventCopy.objects.filter(tenant_id=tenant.pk).values_list("kind", flat=True)),
-            list(Incident.objects.filter(tenant_id=tenant.pk).values_list("kind", flat=True)),
+            list(EventCopy.objects.filter(tenant_id=tenant.pk).order_by("pk").values_list("kind", flat=True)),
+            list(Incident.objects.filter(tenant_id=tenant.pk).order_by("pk").values_list("kind", flat=True)),
         )
 
 
@@ -82,7 +82,11 @@ def test_a_node_that_one_channel_leaves_out_attributes_the_write(
     assert (shown(tenant).node, kept(tenant)[2]) == ("n", [])
     read_backlog(tenant.pk, now=BEGINNING)
     with tenant_scope(tenant.pk):
-        nodes = list(MemoryWrite.objects.filter(tenant_id=tenant.pk).values_list("node_id", flat=True))
+        nodes = list(
+            MemoryWrite.objects.filter(tenant_id=tenant.pk)
+            .order_by("run_id", "sequence")
+            .values_list("node_id", flat=True)
+        )
         run = Run.objects.get(tenant_id=tenant.pk)
     assert nodes == ["n"]
     assert (run.write_count, run.attributed_count) == (1, 1)
@@ -95,7 +99,11 @@ def test_the_ledger_reads_again_what_it_has_read_when_more_is_told(tenant: Tenan
     take(host, [poor | {"nodeId": "n"}])
     read_backlog(tenant.pk, now=BEGINNING)
     with tenant_scope(tenant.pk):
-        nodes = list(MemoryWrite.objects.filter(tenant_id=tenant.pk).values_list("node_id", flat=True))
+        nodes = list(
+            MemoryWrite.objects.filter(tenant_id=tenant.pk)
+            .order_by("run_id", "sequence")
+            .values_list("node_id", flat=True)
+        )
         entry = MemoryEntry.objects.get(tenant_id=tenant.pk)
     assert (nodes, entry.write_count, entry.attributed_count) == (["n"], 1, 1)
     assert [(one.lost, one.gained) for one in rebuild(tenant.pk, check=True) if one.lost or one.gained] == []
