@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal
 
@@ -59,6 +60,7 @@ BUILT_IN: Mapping[str, KeyRule] = MappingProxyType(
 )
 
 
+@lru_cache(maxsize=4096)
 def read_key(category: str | None, name: str) -> Key:
     """Without a category the key is about a `fact`."""
     return Key(_canonical(category or DEFAULT_CATEGORY, "category"), _canonical(name, "key"))
@@ -83,6 +85,7 @@ class KeyRegistry:
         return self.rules.get(key) or _built_in(key.name)
 
 
+@lru_cache(maxsize=4096)
 def _built_in(name: str) -> KeyRule:
     family, mark, _ = name.partition(":")
     known = BUILT_IN.get(name)
