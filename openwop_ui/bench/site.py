@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from django.conf import settings
@@ -26,6 +27,8 @@ from openwop_ui.tenancy.scope import operator_scope
 from runs.store import HostRef, ref, register_host
 
 START_WITHIN = 60
+VACUUMED_WITHIN = 120
+"""Seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,20 @@ def _database(name: str) -> Iterator[str]:
         finally:
             connections.close_all()
             connection.settings_dict["NAME"] = before
+            _drop(admin, name)
+
+
+def _drop(admin: psycopg.Connection[Any], name: str) -> None:
+    """The server may be vacuuming the database, which nobody but a superuser may stop: that ends by itself."""
+    deadline = time.monotonic() + VACUUMED_WITHIN
+    while True:
+        try:
             admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+            return
+        except psycopg.errors.InsufficientPrivilege:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
 
 
 def _url(params: dict[str, object], name: str) -> str:
