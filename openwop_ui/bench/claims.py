@@ -1,11 +1,13 @@
-"""Claims from the body of a request to what holds, in one process: hashing, redaction, reading, settling, committing.
+"""Claims from the body of a request to what holds: hashing, redaction, reading, settling, committing.
 
 Over REST an `add` is one source event. Here the store's own door takes them in batches, as it does for each of those.
 """
 
 from __future__ import annotations
 
-import threading
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -41,14 +43,11 @@ def claims() -> None:
     """Claims/s, and the ratio to a bare insert of the same claims in batches of the same size."""
     with fresh_database("claims") as url:
         tenant = make_tenant()
-        bodies = list(events(CLAIMS, SUBJECTS))
         remark(
             f"{CLAIMS:,} claims of {SUBJECTS:,} subjects, {EVENT} to a source event, {BATCH} of those to a batch,"
             f" {CLIENTS} clients"
         )
-        started = time.perf_counter()
-        take_in_at_once(tenant, bodies)
-        rate = CLAIMS / (time.perf_counter() - started)
+        rate = CLAIMS / _take_in_at_once(url, tenant)
         _check(tenant)
         bare = median([_bare_insert(url, tenant) for _ in range(3)])
     tell("claims.bare_insert", bare, "claims/s")
@@ -96,30 +95,37 @@ def take_in(tenant: int, bodies: Sequence[dict[str, Any]]) -> None:
             add(tenant, batch, received_from="key:bench", received_at=now)
 
 
-def take_in_at_once(tenant: int, bodies: Sequence[dict[str, Any]]) -> None:
-    """By as many threads as there are clients, each with its own subjects, as programs are that write."""
-    parts = [[body for body in bodies if _client(body) == number] for number in range(CLIENTS)]
-    problems: list[BaseException] = []
-
-    def work(own: Sequence[dict[str, Any]]) -> None:
-        try:
-            take_in(tenant, own)
-        except BaseException as problem:
-            problems.append(problem)
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=work, args=(own,)) for own in parts]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if problems:
-        raise problems[0]
+def bodies_of(client: int) -> list[dict[str, Any]]:
+    """Each client has its own subjects."""
+    return [body for body in events(CLAIMS, SUBJECTS) if int(body["external_user_id"][-1]) % CLIENTS == client]
 
 
-def _client(body: dict[str, Any]) -> int:
-    return int(body["external_user_id"][-1]) % CLIENTS
+def _take_in_at_once(url: str, tenant: int) -> float:
+    """Seconds until all clients, each a process as a web server is one, have had their claims committed."""
+    clients = [
+        subprocess.Popen(
+            [sys.executable, "-m", "openwop_ui.bench.claims_client", str(tenant), str(number)],
+            env=os.environ | {"DATABASE_URL": url},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for number in range(CLIENTS)
+    ]
+    for client in clients:
+        if client.stdout is None or not client.stdout.readline():
+            raise RuntimeError("a client did not start")
+    started = time.perf_counter()
+    for client in clients:
+        _begin(client)
+    if any(client.wait() for client in clients):
+        raise RuntimeError("a client failed")
+    return time.perf_counter() - started
+
+
+def _begin(client: subprocess.Popen[bytes]) -> None:
+    if client.stdin is not None:
+        client.stdin.write(b"go\n")
+        client.stdin.flush()
 
 
 def _check(tenant: int) -> None:
