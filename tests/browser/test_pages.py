@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.factories import make_event
 from tests.whole.running_site import RunningSite
 
 from .conftest import Visitor
@@ -24,7 +25,12 @@ def first_run(visitor: Visitor, host: str) -> str:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 390])
-def test_every_page_is_accessible_and_fits(visit: Callable[..., Visitor], width: int, scheme: str) -> None:
+def test_every_page_is_accessible_and_fits(
+    visit: Callable[..., Visitor], site: RunningSite, key: str, width: int, scheme: str
+) -> None:
+    tags = ["a", "b", "finding", "account:2093", "customer", "run-id:af0aa34b-f2d2-c12a-addc-8a0952ed3fda", "x", "y"]
+    written = {"memoryRef": "notes", "memoryId": "mem-tags", "tags": tags}
+    assert site.push(key, "python", [make_event(0, "memory.written", run="run-tags", payload=written)])
     visitor = visit(width=width, scheme=scheme)
     visitor.open("/login")
     found = {"/login": visitor.violations()}
@@ -32,7 +38,8 @@ def test_every_page_is_accessible_and_fits(visit: Callable[..., Visitor], width:
     run = first_run(visitor, "openwop-app")
     entry = visitor.open("/t/demo/ledger").get_attribute('tbody a[href*="/ledger/"]', "href")
     assert entry
-    for path in [*PAGES, f"{run}?seq=2", f"{run}?kind=memory", entry, "/t/demo/runs?q=nothing-like-this"]:
+    entries = [entry, "/t/demo/ledger/python/notes/mem-tags"]
+    for path in [*PAGES, f"{run}?seq=2", f"{run}?kind=memory", *entries, "/t/demo/runs?q=nothing-like-this"]:
         page = visitor.open(path)
         page.wait_for_timeout(300)
         found[path] = visitor.violations()
