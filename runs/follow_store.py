@@ -388,7 +388,10 @@ def _write_states(host: FollowedHost, states: Mapping[str, FollowState]) -> None
 def _save_host_state(host: FollowedHost, state: HostState) -> None:
     with tenant_scope(host.tenant_id):
         Host.objects.filter(tenant_id=host.tenant_id, id=host.host_id).update(
-            major=state.major, last_error=storable(state.last_error), listed_at=state.listed_at
+            major=state.major,
+            last_error=storable(state.last_error),
+            lists_runs=state.lists_runs,
+            listed_at=state.listed_at,
         )
         if state.document:
             keep_document(tenant_id=host.tenant_id, host_id=host.host_id, document=state.document)

@@ -10,7 +10,7 @@ from .host_changes import changes_host, field
 from .models import Host
 from .pages import HostForm
 from .store import ref
-from .store.hosts import set_credential, set_following, set_run_following
+from .store.hosts import follow_run, set_credential, set_following, set_run_following
 from .store.subscriptions import NotPossible
 
 LONGEST_CREDENTIAL = 4096
@@ -39,11 +39,22 @@ def follow_host(request: TenantRequest, host: Host) -> str:
     if not host.origin:
         raise NotPossible("a host without an origin is not followed; it delivers")
     if run:
+        if following and "named" in request.POST:
+            return _follow_named(host, field(request, "run"))
         if not set_run_following(ref(host), run, following):
             raise NotPossible("that run is not being followed any more")
         return "The run is followed again." if following else "Paused. What the run tells meanwhile is read afterwards."
     set_following(ref(host), following)
     return "The host is followed again." if following else "Paused. What happens meanwhile is read afterwards."
+
+
+def _follow_named(host: Host, run: str) -> str:
+    """A run that the host does not list, and that nothing it delivered has named."""
+    if not run:
+        raise NotPossible("there is no run id in the field")
+    if not follow_run(ref(host), run):
+        raise NotPossible("that run was followed to its end")
+    return "The run is followed from its first event."
 
 
 @changes_host

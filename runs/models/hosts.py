@@ -25,6 +25,8 @@ class Host(models.Model):
     memory_route = models.TextField(blank=True, editable=False)
     """How the host's memory is read: the name of a preset, or a route of its own as JSON; "" is not read."""
     leaking_since = models.DateTimeField(null=True, blank=True, editable=False)
+    lists_runs = models.BooleanField(null=True, blank=True, editable=False)
+    """Whether it has a list of its runs. Without one, runs are followed that became known in another way."""
     listed_at = models.DateTimeField(null=True, blank=True, editable=False)
     last_error = models.TextField(blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)

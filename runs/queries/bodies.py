@@ -6,6 +6,11 @@ from collections.abc import Collection
 
 from django.db import connection
 
+WHOLE = """coalesce((
+    SELECT c.body FROM runs_eventcopy c WHERE c.tenant_id = e.tenant_id AND c.run_id = e.run_id
+        AND c.sequence = e.sequence AND c.kind = 'completion'), e.body)"""
+"""The text of an event ``e``; of one that came in part, what came of it later."""
+
 
 def bodies_of(tenant_id: int, run: int, sequences: Collection[int]) -> dict[int, str]:
     """By sequence; of an event that came in part, what came of it later."""

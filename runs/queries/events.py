@@ -15,6 +15,7 @@ from ..domain.describe import KIND_PREFIXES, KINDS, Kind, detail_of, kind_of, ou
 from ..domain.storable import original, storable
 from ..domain.summary import payload_of
 from ..store.columns import FAILED_CALL
+from .bodies import WHOLE
 from .rows import Option
 from .runs import like
 
@@ -52,7 +53,7 @@ class EventFilter:
             # The stored text has the ids, the agent and the payload; the columns have what a host named elsewhere.
             conditions.append(
                 "(e.body ILIKE %(like)s OR e.node_id ILIKE %(like)s OR e.type ILIKE %(like)s"
-                " OR e.agent_id ILIKE %(like)s)"
+                f" OR e.agent_id ILIKE %(like)s OR NOT e.has_payload AND {WHOLE} ILIKE %(like)s)"
             )
         return " AND ".join(conditions) or "true", {
             "node": storable(self.node),
@@ -116,9 +117,9 @@ class EventsPage:
     after: int | None
 
 
-_ROW = """
+_ROW = f"""
     e.sequence, e.type, e.node_id, e.agent_id, e.occurred_at,
-    CASE WHEN octet_length(e.body) <= %(described)s THEN e.body END,
+    (SELECT w.body FROM (SELECT {WHOLE} AS body) w WHERE octet_length(w.body) <= %(described)s),
     (SELECT p.occurred_at > e.occurred_at FROM runs_event p
         WHERE p.tenant_id = e.tenant_id AND p.run_id = e.run_id AND p.sequence < e.sequence
         ORDER BY p.sequence DESC LIMIT 1)
@@ -240,10 +241,7 @@ def event_bodies(
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
-            SELECT e.sequence, coalesce((
-                SELECT c.body FROM runs_eventcopy c WHERE c.tenant_id = e.tenant_id AND c.run_id = e.run_id
-                    AND c.sequence = e.sequence AND c.kind = 'completion'), e.body)
-            FROM runs_event e
+            SELECT e.sequence, {WHOLE} FROM runs_event e
             WHERE e.tenant_id = %(tenant)s AND e.run_id = %(run)s AND e.sequence > %(after)s AND {where}
             ORDER BY e.sequence LIMIT %(limit)s
             """,  # noqa: S608 - constants

@@ -25,7 +25,8 @@ WITH summed AS (
 )
 SELECT h.id, h.slug, h.name, h.origin, h.major, h.following, h.last_error, h.leaking_since,
     coalesce(s.runs, 0), coalesce(s.events, 0), coalesce(s.writes, 0), coalesce(s.attributed, 0), s.received_at,
-    coalesce(n.incidents, 0), coalesce(f.open, 0), coalesce(f.streaming, 0), coalesce(f.failing, 0), h.listed_at
+    coalesce(n.incidents, 0), coalesce(f.open, 0), coalesce(f.streaming, 0), coalesce(f.failing, 0), h.listed_at,
+    h.lists_runs
 FROM runs_host h
 LEFT JOIN summed s ON s.host_id = h.id
 LEFT JOIN noticed n ON n.host_id = h.id
@@ -57,7 +58,7 @@ def host_options(tenant_id: int) -> tuple[Option, ...]:
 
 def _host_row(row: Sequence[Any]) -> HostRow:
     (pk, slug, name, origin, major, following, error, leaking, runs, events, writes, attributed, received) = row[:13]
-    incidents, open_, streaming, failing, listed = row[13:]
+    incidents, open_, streaming, failing, listed, lists_runs = row[13:]
     state, detail = _state(
         origin=origin,
         following=following,
@@ -66,6 +67,7 @@ def _host_row(row: Sequence[Any]) -> HostRow:
         streaming=streaming,
         failing=failing,
         listed=listed is not None,
+        lists_runs=lists_runs,
     )
     return HostRow(
         key=slug,
@@ -82,11 +84,20 @@ def _host_row(row: Sequence[Any]) -> HostRow:
         leaking=leaking is not None,
         incidents=incidents,
         received_at=received,
+        lists_runs=lists_runs,
     )
 
 
 def _state(
-    *, origin: str, following: bool, error: str, open_: int, streaming: int, failing: int, listed: bool
+    *,
+    origin: str,
+    following: bool,
+    error: str,
+    open_: int,
+    streaming: int,
+    failing: int,
+    listed: bool,
+    lists_runs: bool | None,
 ) -> tuple[str, str]:
     if not origin:
         return "delivers", "Sends events, or they are uploaded."
@@ -98,4 +109,6 @@ def _state(
         return "reconnecting", f"{failing} of {open_} runs not connected"
     if streaming or open_:
         return "following", f"{streaming} of {open_} runs streaming"
+    if lists_runs is False:
+        return "idle", "It has no list of its runs: those are followed that it delivers or that are named here."
     return "idle", "No run to follow." if listed else "Not reached yet."

@@ -22,10 +22,12 @@ from ..domain.attribution import (
     unannounced,
 )
 from ..domain.capabilities import Capabilities, Change, changes, read_capabilities
+from ..domain.copies import labels_of
 from ..domain.memory_read import REDACTED
 from ..domain.storable import original
 from ..domain.summary import payload_of
 from ..models import HostDocument
+from .bodies import WHOLE
 
 WRITES_READ = 5_000
 """So many of the newest memory events are read for a verdict; the counts say so."""
@@ -112,21 +114,26 @@ class _MemoryEvent:
 def _memory_events(tenant_id: int, host_id: int) -> list[_MemoryEvent]:
     with connection.cursor() as cursor:
         cursor.execute(
-            """
-            SELECT r.run_id, e.type, e.node_id, e.agent_id, e.has_payload, e.body
+            f"""
+            SELECT r.run_id, e.type, e.node_id, e.agent_id, e.has_payload, e.body, {WHOLE}
             FROM (SELECT id, run_id FROM runs_run WHERE tenant_id = %(tenant)s AND host_id = %(host)s
                     AND write_count > 0 ORDER BY id DESC LIMIT 500) r
             JOIN runs_event e ON e.tenant_id = %(tenant)s AND e.run_id = r.id
                 AND e.type IN ('memory.written', 'memory.compacted', 'agent.memory.consolidated')
             ORDER BY r.id DESC, e.sequence LIMIT %(most)s
-            """,
+            """,  # noqa: S608 - a constant
             {"tenant": tenant_id, "host": host_id, "most": WRITES_READ},
         )
         return [
             _MemoryEvent(
-                run=original(run), type=type_, node=node, agent=agent, has_payload=has_payload, said=_object(body)
+                run=original(run),
+                type=type_,
+                node=node or (None if whole == body else labels_of(whole)[2]),
+                agent=agent,
+                has_payload=has_payload or whole != body,
+                said=_object(whole),
             )
-            for run, type_, node, agent, has_payload, body in cursor.fetchall()
+            for run, type_, node, agent, has_payload, body, whole in cursor.fetchall()
         ]
 
 
@@ -225,7 +232,8 @@ def _facts(tenant_id: int, runs: set[int]) -> dict[int, list[Fact]]:
         return {}
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT run_id, sequence, type, node_id, body FROM runs_event WHERE tenant_id = %s AND run_id = ANY (%s)"
+            f"SELECT e.run_id, e.sequence, e.type, e.node_id, {WHOLE} FROM runs_event e"  # noqa: S608 - a constant
+            " WHERE e.tenant_id = %s AND e.run_id = ANY (%s)"
             " AND type IN ('memory.written', 'agent.memory.consolidated')"
             " AND type IN ('memory.written', 'memory.compacted', 'agent.memory.consolidated')"
             " ORDER BY run_id, sequence",

@@ -51,6 +51,17 @@ def set_memory_route(host: HostRef, route: str) -> None:
         announce(host.tenant_id, {"hosts": None, "ledger": None})
 
 
+def follow_run(host: HostRef, run_id: str) -> bool:
+    """Has a run followed that nobody listed. False when it was followed to its end already."""
+    with tenant_scope(host.tenant_id):
+        follow, _ = Follow.objects.get_or_create(tenant_id=host.tenant_id, host_id=host.id, run_id=storable(run_id))
+        if follow.finished_at is not None:
+            return False
+        Follow.objects.filter(tenant_id=host.tenant_id, pk=follow.pk, paused=True).update(paused=False, phase="waiting")
+        announce(host.tenant_id, {"hosts": None})
+    return True
+
+
 def set_following(host: HostRef, following: bool) -> None:
     """Whether the host's runs are followed. The worker hears of it within seconds."""
     with tenant_scope(host.tenant_id):

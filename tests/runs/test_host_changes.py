@@ -18,8 +18,8 @@ from django.test import Client
 from openwop_ui import vault
 from openwop_ui.tenancy.models import Role, Tenant
 from openwop_ui.tenancy.scope import tenant_scope
-from runs.follow_store import _discovered, _followed, _hosts_to_follow, _paused, _save_state
-from runs.follower.state import FollowState, Phase
+from runs.follow_store import _discovered, _followed, _hosts_to_follow, _paused, _save_host_state, _save_state
+from runs.follower.state import FollowState, HostPhase, HostState, Phase
 from runs.follower.store import ListedRun
 from runs.management.commands.rotate_credentials import sealed_columns
 from runs.models import Follow, Host, Subscription
@@ -87,6 +87,31 @@ def test_a_paused_run_rests_while_the_others_go_on(admin: Client, tenant: Tenant
     with tenant_scope(tenant.pk):
         Follow.objects.filter(run_id="run-2").update(phase="finished", finished_at=host.created_at)
     assert "not being followed any more" in post(admin, "following", following="0", run="run-2")
+
+
+def test_a_run_that_the_host_does_not_list_is_followed_by_its_name(admin: Client, tenant: Tenant, host: Host) -> None:
+    _save_host_state(_followed(stored(host)), HostState(HostPhase.FOLLOWING, major=1, lists_runs=False))
+    page = admin.get("/t/acme/hosts/alpha").content.decode()
+    assert "It has no list of its runs" in page and "it has no list" in page
+    assert "followed from its first event" not in page and "a run appears here when it starts" not in page
+
+    page = post(admin, "following", following="1", named="1", run=" run-9 ")
+    assert "The run is followed from its first event." in page and "run-9" in page
+    assert _discovered(_followed(stored(host)), [], "worker") == ["run-9"]
+    post(admin, "following", following="0", run="run-9")
+    post(admin, "following", following="1", named="1", run="run-9")
+    assert _discovered(_followed(stored(host)), [], "worker") == ["run-9"], "naming it again resumes it"
+    with tenant_scope(tenant.pk):
+        Follow.objects.filter(run_id="run-9").update(phase="finished", finished_at=host.created_at)
+    assert "That run was followed to its end." in post(admin, "following", following="1", named="1", run="run-9")
+    assert "run: more than 512 characters" in post(admin, "following", following="1", named="1", run="x" * 513).lower()
+
+
+def test_a_host_with_a_list_says_when_it_was_read(admin: Client, host: Host) -> None:
+    listed = HostState(HostPhase.FOLLOWING, major=1, lists_runs=True, listed_at=host.created_at)
+    _save_host_state(_followed(stored(host)), listed)
+    page = admin.get("/t/acme/hosts/alpha").content.decode()
+    assert "it has no list" not in page and "The next one is followed from its first event." in page
 
 
 def test_a_new_credential_is_sealed_and_shown_by_its_fingerprint(admin: Client, host: Host) -> None:

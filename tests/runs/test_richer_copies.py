@@ -14,7 +14,8 @@ from openwop_ui.tenancy.models import Tenant
 from openwop_ui.tenancy.scope import tenant_scope
 from runs import queries
 from runs.models import Event, EventCopy, Host, Incident, Run
-from runs.queries import EventDetail
+from runs.queries import EventDetail, EventFilter
+from runs.queries.lens import lens
 from tests.factories import BEGINNING, make_event, make_host, make_log, make_tenant, take
 
 pytestmark = pytest.mark.django_db
@@ -133,3 +134,22 @@ def test_told_again_nothing_is_kept_twice(tenant: Tenant, host: Host) -> None:
     events, copies, incidents = kept(tenant)
     assert (events, copies, incidents) == (len(rich), ["completion"] * len(rich), [])
     assert orjson.loads(shown(tenant).envelope)["causationId"] == "evt-cause"
+
+
+def test_what_came_in_part_is_listed_found_and_judged_by_what_came_of_it(tenant: Tenant, host: Host) -> None:
+    written = make_event(1, "memory.written", payload=IDS | {"nodeId": "n"})
+    failed = make_event(2, "run.failed", payload={"error": {"code": "no_disk", "message": "no room left"}})
+    take(host, [make_event(0, "run.started"), bare(written, "payload"), bare(failed, "payload")])
+    with tenant_scope(tenant.pk):
+        before = lens(tenant.pk, host.pk).evidence.writes
+        run = Run.objects.get(tenant_id=tenant.pk).pk
+    assert (before.valid, before.stubs) == (0, 1)
+
+    take(host, [written, failed])
+    with tenant_scope(tenant.pk):
+        after = lens(tenant.pk, host.pk).evidence.writes
+        rows = queries.events_page(tenant.pk, run).events
+        found = [queries.events_page(tenant.pk, run, EventFilter(q=text)).events for text in ("m-1", "no room", "m-2")]
+    assert (after.valid, after.stubs, after.with_node) == (1, 0, 1)
+    assert (rows[1].memory_id, "no_disk" in rows[2].detail) == ("m-1", True)
+    assert [[row.sequence for row in one] for one in found] == [[1], [2], []]
