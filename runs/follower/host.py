@@ -145,8 +145,8 @@ class HostFollow:
             self._listed |= {run.run_id: run for run in news}
             self._ask_store_at = now + self._pace.ask_store
             self._enqueue({*wanted, *self._changed_since_end(news)})
-            listed_at = self._clock.now() if self._reading and self._reading.lists_runs else None
-            lists_runs = listed_at is not None
+            lists_runs = self._reading is not None and self._reading.lists_runs
+            listed_at = self._clock.now() if lists_runs else None
             await self._say(
                 phase=HostPhase.FOLLOWING, last_error="", retry_at=None, lists_runs=lists_runs, listed_at=listed_at
             )

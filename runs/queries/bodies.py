@@ -18,12 +18,8 @@ def bodies_of(tenant_id: int, run: int, sequences: Collection[int]) -> dict[int,
         return {}
     with connection.cursor() as cursor:
         cursor.execute(
-            """
-            SELECT e.sequence, coalesce(c.body, e.body) FROM runs_event e
-            LEFT JOIN runs_eventcopy c ON c.tenant_id = e.tenant_id AND c.run_id = e.run_id
-                AND c.sequence = e.sequence AND c.kind = 'completion'
-            WHERE e.tenant_id = %s AND e.run_id = %s AND e.sequence = ANY (%s)
-            """,
+            f"SELECT e.sequence, {WHOLE} FROM runs_event e"  # noqa: S608 - a constant
+            " WHERE e.tenant_id = %s AND e.run_id = %s AND e.sequence = ANY (%s)",
             [tenant_id, run, list(sequences)],
         )
         return dict(cursor.fetchall())

@@ -16,6 +16,7 @@ from ..domain.member_texts import payload_bytes
 from ..domain.storable import original, storable
 from ..domain.summary import payload_of
 from ..store.snapshots import LogEnd, log_end
+from .bodies import WHOLE
 from .runs import RunFacts
 
 MOST_EVENTS = 200_000
@@ -236,7 +237,7 @@ def hosts_words(tenant_id: int, run: int, source_run_id: str, *, most: int = 20)
     """Where the host says that a run diverged from the other one."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT sequence, type, body FROM runs_event WHERE tenant_id = %s AND run_id = %s"
+            f"SELECT e.sequence, e.type, {WHOLE} FROM runs_event e WHERE e.tenant_id = %s AND e.run_id = %s"  # noqa: S608
             " AND type IN ('replay.diverged', 'replay.divergedAtRefusal') ORDER BY sequence LIMIT %s",
             [tenant_id, run, most],
         )

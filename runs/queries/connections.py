@@ -11,6 +11,7 @@ from django.db import connection
 from ..domain.links import Half, Search, children_named, other_half, replay_source, searches
 from ..domain.storable import original, storable
 from ..domain.summary import payload_of
+from .bodies import WHOLE
 from .runs import RunFacts
 
 WITHIN = 10_000
@@ -133,8 +134,8 @@ def _halves(asked: Asked) -> Iterator[EventLink]:
 def _candidates(asked: Asked, search: Search) -> list[tuple[Any, ...]]:
     where, order = (_AFTER, "ASC") if search.way == "after" else (_BEFORE, "DESC")
     return _rows(
-        "SELECT sequence, type, node_id, CASE WHEN octet_length(body) <= %(read)s THEN body END"
-        f" FROM runs_event WHERE {where} AND type = ANY (%(types)s) ORDER BY sequence {order} LIMIT %(most)s",  # noqa: S608
+        f"SELECT e.sequence, e.type, e.node_id, CASE WHEN octet_length(e.body) <= %(read)s THEN {WHOLE} END"
+        f" FROM runs_event e WHERE {where} AND type = ANY (%(types)s) ORDER BY sequence {order} LIMIT %(most)s",  # noqa: S608
         _values(asked, types=list(search.types), read=READ, most=CANDIDATES),
     )
 

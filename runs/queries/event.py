@@ -16,6 +16,7 @@ from ..domain.describe import Kind, kind_of, outcome_of
 from ..domain.json_diff import Differences, differences
 from ..domain.storable import original, storable
 from ..domain.summary import payload_of
+from .bodies import WHOLE
 from .connections import CAUSED_BY, Asked, EventLink, connections
 from .events import noticed_at
 from .incidents import incidents_at
@@ -342,9 +343,7 @@ def _body_at(tenant_id: int, run: int, sequence: int) -> str | None:
     """The text of an event, the fuller copy where there is one."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT coalesce((SELECT c.body FROM runs_eventcopy c WHERE c.tenant_id = e.tenant_id"
-            " AND c.run_id = e.run_id AND c.sequence = e.sequence AND c.kind = 'completion' LIMIT 1), e.body)"
-            " FROM runs_event e WHERE e.tenant_id = %s AND e.run_id = %s AND e.sequence = %s",
+            f"SELECT {WHOLE} FROM runs_event e WHERE e.tenant_id = %s AND e.run_id = %s AND e.sequence = %s",  # noqa: S608
             [tenant_id, run, sequence],
         )
         row = cursor.fetchone()

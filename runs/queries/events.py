@@ -40,6 +40,7 @@ class EventFilter:
         return not (self.node or self.type or self.kind or self.q or self.show)
 
     def where(self) -> tuple[str, dict[str, Any]]:
+        """Conditions on an event ``e``, and their values but for those of ``tenant`` and ``run``."""
         conditions = []
         if self.node:
             conditions.append("e.node_id = %(node)s")
@@ -53,7 +54,9 @@ class EventFilter:
             # The stored text has the ids, the agent and the payload; the columns have what a host named elsewhere.
             conditions.append(
                 "(e.body ILIKE %(like)s OR e.node_id ILIKE %(like)s OR e.type ILIKE %(like)s"
-                f" OR e.agent_id ILIKE %(like)s OR NOT e.has_payload AND {WHOLE} ILIKE %(like)s)"
+                " OR e.agent_id ILIKE %(like)s OR e.sequence IN (SELECT c.sequence FROM runs_eventcopy c"
+                " WHERE c.tenant_id = %(tenant)s AND c.run_id = %(run)s AND c.kind = 'completion'"
+                " AND c.body ILIKE %(like)s))"
             )
         return " AND ".join(conditions) or "true", {
             "node": storable(self.node),

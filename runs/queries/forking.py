@@ -12,6 +12,7 @@ from ..domain.capabilities import NotADiscoveryDocument, read_capabilities
 from ..domain.forking import SideEffects
 from ..domain.summary import payload_of
 from ..models import Host, HostDocument
+from .bodies import WHOLE
 
 COUNTED = 100_000
 TOOLS_READ = 200
@@ -54,8 +55,8 @@ def side_effects(tenant_id: int, run: int, sequence: int) -> SideEffects:
 def _tools(tenant_id: int, run: int, sequence: int) -> tuple[str, ...]:
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT body FROM runs_event WHERE tenant_id = %s AND run_id = %s AND sequence >= %s"
-            " AND type = 'agent.toolCalled' AND octet_length(body) <= %s ORDER BY sequence LIMIT %s",
+            f"SELECT {WHOLE} FROM runs_event e WHERE e.tenant_id = %s AND e.run_id = %s AND e.sequence >= %s"  # noqa: S608
+            " AND e.type = 'agent.toolCalled' AND octet_length(e.body) <= %s ORDER BY e.sequence LIMIT %s",
             [tenant_id, run, sequence, READ, TOOLS_READ],
         )
         payloads = [payload_of(body) for (body,) in cursor.fetchall()]

@@ -54,7 +54,7 @@ class HostRow:
     leaking: bool
     incidents: int
     received_at: datetime | None
-    lists_runs: bool | None = None
+    lists_runs: bool | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,14 @@ def test_every_whole_page_has_the_number_and_no_fragment_asks_for_it(browser: Cl
     assert [sum(counting in one["sql"] for one in queries) for queries in (caught, fewer)] == [1, 0]
 
 
+def test_a_page_that_says_what_went_wrong_asks_for_it(browser: Client, tenant: Tenant) -> None:
+    answer = browser.get("/t/acme/hosts/nowhere")
+    assert answer.status_code == 404
+    bar = answer.content.decode().partition('id="open-conflicts"')[2].partition("</a>")[0]
+    assert 'hx-trigger="load, live:conflicts' in bar and "<span" not in bar
+    assert 'hx-trigger="live:conflicts' in browser.get("/t/acme/ledger").content.decode()
+
+
 def test_nothing_is_said_of_none(browser: Client) -> None:
     assert browser.get(COUNT).content.decode().strip() == ""
 

@@ -95,6 +95,7 @@ def test_a_run_that_the_host_does_not_list_is_followed_by_its_name(admin: Client
     assert "It has no list of its runs" in page and "it has no list" in page
     assert "followed from its first event" not in page and "a run appears here when it starts" not in page
 
+    assert "There is no run id in the field." in post(admin, "following", following="1", named="1", run="  ")
     page = post(admin, "following", following="1", named="1", run=" run-9 ")
     assert "The run is followed from its first event." in page and "run-9" in page
     assert _discovered(_followed(stored(host)), [], "worker") == ["run-9"]

@@ -145,11 +145,14 @@ def test_what_came_in_part_is_listed_found_and_judged_by_what_came_of_it(tenant:
         run = Run.objects.get(tenant_id=tenant.pk).pk
     assert (before.valid, before.stubs) == (0, 1)
 
-    take(host, [written, failed])
+    take(host, [written, failed, make_event(0, "run.started", causationId="evt-told-later")])
     with tenant_scope(tenant.pk):
         after = lens(tenant.pk, host.pk).evidence.writes
         rows = queries.events_page(tenant.pk, run).events
-        found = [queries.events_page(tenant.pk, run, EventFilter(q=text)).events for text in ("m-1", "no room", "m-2")]
+        found = [
+            queries.events_page(tenant.pk, run, EventFilter(q=text)).events
+            for text in ("m-1", "no room", "told-later", "m-2")
+        ]
     assert (after.valid, after.stubs, after.with_node) == (1, 0, 1)
     assert (rows[1].memory_id, "no_disk" in rows[2].detail) == ("m-1", True)
-    assert [[row.sequence for row in one] for one in found] == [[1], [2], []]
+    assert [[row.sequence for row in one] for one in found] == [[1], [2], [0], []]

@@ -11,11 +11,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from openwop_ui.tenancy.lookup import tenant_named
 from openwop_ui.tenancy.scope import tenant_scope
-from runs.domain.storable import storable
 from runs.follow_store import DatabaseFollowStore, configured
 from runs.follower.worker import follow_forever
-from runs.models import Follow, Host
+from runs.models import Host
 from runs.store import HostRef, ref
+from runs.store.hosts import follow_run
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at whether the run is over."""
@@ -38,9 +38,8 @@ class Command(BaseCommand):
         if host is None or not host.origin:
             raise CommandError(f"There is no host {options['host']!r} with an origin in {tenant.slug}.")
         if options["run"]:
-            with tenant_scope(tenant.pk):
-                # A host without a list of its runs is followed for those that are known in another way.
-                Follow.objects.get_or_create(tenant_id=tenant.pk, host_id=host.pk, run_id=storable(options["run"]))
+            # A host without a list of its runs is followed for those that are known in another way.
+            follow_run(ref(host), options["run"])
         store = DatabaseFollowStore(only=ref(host), run_id=options["run"])
         self.stderr.write(f"Following {host.slug} at {host.origin}. Ctrl-C stops.")
         try:
