@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import os
-import shutil
 import threading
 import time
 import uuid
@@ -23,19 +21,11 @@ from openwop_ui.tenancy.models import Membership
 from openwop_ui.tenancy.scope import tenant_scope
 from runs.domain.projection import project
 
+from .browser import browser
 from .events import Shape, event
-from .figures import median, percentile, remark, tell
+from .figures import median, percentile, tell
 from .site import Site, site
 
-BROWSER_ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 SOCKETS = 50
 RATE = 10
 SECONDS = 20
@@ -60,23 +50,11 @@ WATCH = """
 
 def live() -> None:
     """Latencies in ms at 10 batches a second into the run that the page shows."""
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        remark("live: the browser driver is a development dependency (make test installs it); skipped")
-        return
-    if not chromium:
-        remark("live: no Chromium found (CHROMIUM names one); skipped")
-        return
     # The member is made first: the browser's driver runs an event loop in this thread, where Django asks nothing.
-    with site() as running, _open_sockets(running, cookie := session_cookie(running)), sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium,
-            args=BROWSER_ARGUMENTS,
-        )
-        latencies = _measure(running, browser, cookie)
-        browser.close()
+    with site() as running, _open_sockets(running, cookie := session_cookie(running)), browser("live") as opened:
+        if opened is None:
+            return
+        latencies = _measure(running, opened, cookie)
     tell("live.median", median(latencies), "ms")
     tell("live.p99", percentile(latencies, 99), "ms", ratio=percentile(latencies, 99) / 300, against="300 ms")
 

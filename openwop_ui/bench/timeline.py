@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import random
-import shutil
 import threading
 import time
 import urllib.parse
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, LiteralString
 
 from runs.store.columns import keep_ready
 
 from .big_run import make_run, whole
+from .browser import browser
 from .events import event
 from .figures import median, percentile, remark, tell
-from .live import BROWSER_ARGUMENTS, session_cookie
+from .live import session_cookie
 from .site import Site, site
 
 SIZES = {"1e3": 1_000, "1e5": 100_000, "1e6": 1_000_000}
@@ -71,10 +68,10 @@ def timeline() -> None:
         for name in SIZES:
             _measure_queries(running, name)
         cookie = session_cookie(running)
-        with _browser() as browser:
-            if browser is not None:
-                _measure_pages(running, browser, cookie)
-                _measure_live(running, browser, cookie)
+        with browser("timeline", "--enable-precise-memory-info") as opened:
+            if opened is not None:
+                _measure_pages(running, opened, cookie)
+                _measure_live(running, opened, cookie)
 
 
 def _bytes_kept(running: Site, run: int) -> int:
@@ -126,26 +123,6 @@ def _ask(running: Site, client: Any, name: str, query: dict[str, Any]) -> float:
 
 
 # --- In a browser ---
-
-
-@contextmanager
-def _browser() -> Iterator[Any]:
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        chromium = None
-    if not chromium:
-        remark("timeline: no browser or no driver for it (make test installs it); its figures are skipped")
-        yield None
-        return
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium,
-            args=[*BROWSER_ARGUMENTS, "--enable-precise-memory-info"],
-        )
-        yield browser
-        browser.close()
 
 
 def _page(browser: Any, cookie: dict[str, Any]) -> Any:

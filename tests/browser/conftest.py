@@ -10,17 +10,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
 
+from openwop_ui.bench.browser import ARGUMENTS
 from tests.whole.running_site import RunningSite
 
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 AXE = next((Path(__file__).parent / "vendor").glob("axe-*.min.js"))
 
 

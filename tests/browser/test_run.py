@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
+from tests.factories import make_event
 from tests.whole.running_site import RunningSite
 
 from .conftest import Visitor
@@ -192,3 +195,21 @@ def test_touch_reaches_everything_at_390_px(visit: Callable[..., Visitor]) -> No
             .map(e => `${e.outerHTML.slice(0, 120)} ${e.getBoundingClientRect().height}`)"""
     )
     assert small == []
+
+
+def test_a_key_acts_on_the_list_that_was_asked_for(visit: Callable[..., Visitor], site: RunningSite, key: str) -> None:
+    log = [make_event(0, "run.started", run="run-keys"), make_event(1, "node.started", run="run-keys", node="n")]
+    assert site.push(key, "python", [*log, make_event(2, "run.failed", run="run-keys", payload={"error": {}})])
+    visitor = visit()
+    visitor.log_in("dev")
+    page = visitor.open("/t/demo/runs/python/run-keys")
+    page.wait_for_selector('open-timeline[data-state="ready"]')
+
+    def late(route: Route) -> None:
+        time.sleep(0.5)
+        route.continue_()
+
+    page.route(re.compile(r"/run-keys\?.*show=errors"), late)
+    page.keyboard.press("4")
+    page.keyboard.press("j")
+    expect(page.locator("#detail-title")).to_contain_text("run.failed")

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
+from openwop_ui.bench.browser import ARGUMENTS
 from tests.whole.running_site import ROOT, RunningSite
-
-from .conftest import ARGUMENTS
 
 PICTURES = ROOT / "static" / "img" / "tour"
 LINES = """{"eventId":"t-0","runId":"tour","sequence":0,"type":"run.started","payload":{"workflowId":"tour"},"timestamp":"2026-11-29T12:00:00Z"}
