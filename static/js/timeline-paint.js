@@ -489,22 +489,29 @@ function drawGapBands(ctx, scene) {
   }
 }
 
-/** How long each gap was: always when it is collapsed, else where there is room for it. */
-function drawGapLabels(ctx, scene) {
+/** How long each gap was, and where that is written: always when it is collapsed, else where there is room for it. */
+function gapLabels(ctx, scene) {
   setFont(ctx, scene.fonts.small);
-  ctx.textAlign = "center";
-  for (const gap of scene.gaps) {
+  return scene.gaps.flatMap((gap) => {
     const left = Math.max(place(scene, gap.from, gap.start), scene.plot);
     const right = Math.min(place(scene, gap.to, gap.end), scene.width);
     const text = `${stretch(gap.end - gap.start)} idle`;
     const width = widthOf(ctx, text) + 10;
-    if (right < left || (!scene.gapsCollapsed && right - left < width + 160)) continue;
+    if (right < left || (!scene.gapsCollapsed && right - left < width + 160)) return [];
     const middle = Math.min(Math.max((left + right) / 2, scene.plot + width / 2), scene.width - width / 2);
+    return [{ text, left: middle - width / 2, width, middle }];
+  });
+}
+
+function drawGapLabels(ctx, scene) {
+  const labels = gapLabels(ctx, scene);
+  ctx.textAlign = "center";
+  for (const label of labels) {
     ctx.fillStyle = scene.colors.sunk;
-    box(ctx, middle - width / 2, MINI + 4, width, AXIS - MINI - 8, 3);
+    box(ctx, label.left, MINI + 4, label.width, AXIS - MINI - 8, 3);
     ctx.fill();
     ink(ctx, scene.colors.ink2);
-    ctx.fillText(text, middle, (MINI + AXIS) / 2 + 0.5);
+    ctx.fillText(label.text, label.middle, (MINI + AXIS) / 2 + 0.5);
   }
   ctx.textAlign = "left";
 }
@@ -602,6 +609,7 @@ function drawAxis(ctx, scene) {
   ctx.fillStyle = scene.colors.surface;
   ctx.fillRect(0, MINI, scene.width, AXIS - MINI);
   const middle = (MINI + AXIS) / 2 + 0.5;
+  const taken = gapLabels(ctx, scene);
   setFont(ctx, scene.fonts.sans);
   ink(ctx, scene.colors.ink3);
   ctx.fillText(scene.axisName, 12, middle);
@@ -612,7 +620,7 @@ function drawAxis(ctx, scene) {
     if (x < scene.plot - 1) continue;
     const width = widthOf(ctx, tick.text) + 6;
     const left = x + width < scene.width ? x + 4 : x - width + 2;
-    if (left < free) continue;
+    if (left < free || taken.some((label) => left < label.left + label.width && label.left < left + width)) continue;
     free = left + width;
     ctx.fillText(tick.text, left, middle);
     ctx.fillStyle = scene.colors.line2;
